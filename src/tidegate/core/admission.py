@@ -1,0 +1,100 @@
+"""Admission: which rows may take part at all, before any watermark sees them.
+
+    [admission] -> watermark -> lateness -> windows / joins -> emission
+
+A rejected row is never lost: it keeps its reason and goes to the channel `rejected`, or is
+counted. It moves no watermark, so a poisonous time cannot close everybody's windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidegate.eventtime import EARLIEST_EVENT_US, FOREVER, LATEST_EVENT_US, plus
+
+NO_EVENT_TIME = "no_event_time"
+OUT_OF_RANGE = "out_of_range"
+FUTURE = "future"
+
+EVENT_US = "event_us"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Admission:
+    """Rows divided, each part in its order of arrival.
+
+    `reasons` stands beside `rejected`, row by row, and not in it: a user may have a column
+    of any name.
+    """
+
+    admitted: pl.DataFrame
+    rejected: pl.DataFrame
+    reasons: pl.Series
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many rows were rejected, by reason; reasons that did not occur are not in it."""
+        counted = self.reasons.value_counts().sort(self.reasons.name)
+        return dict(counted.iter_rows())
+
+
+def admit(event_us: pl.Series, *, now_us: int | None, max_future_skew_us: int | None) -> pl.Series:
+    """Find the first reason to reject each row, NULL where it is admitted.
+
+    `no_event_time`: NULL. `out_of_range`: outside [EARLIEST_EVENT_US, LATEST_EVENT_US).
+    `future`: after `now_us + max_future_skew_us`; exactly there is admitted, and with
+    `max_future_skew_us` None there is no such limit.
+
+    >>> admit(pl.Series([5, None, 11]), now_us=7, max_future_skew_us=3).to_list()
+    [None, 'no_event_time', 'future']
+    """
+    if event_us.dtype != pl.Int64:
+        raise TypeError(f"event_us: found {event_us.dtype}, expected Int64 microseconds")
+    latest_us = _latest_admitted(now_us, max_future_skew_us)
+    if _all_within(event_us, latest_us):
+        return pl.Series("reason", [None], dtype=pl.String).new_from_index(0, len(event_us))
+    time = pl.col("event_us")
+    in_range = (time >= EARLIEST_EVENT_US) & (time < LATEST_EVENT_US)
+    reason = (
+        pl.when(time.is_null())
+        .then(pl.lit(NO_EVENT_TIME))
+        .when(~in_range)
+        .then(pl.lit(OUT_OF_RANGE))
+        .when(time > latest_us)
+        .then(pl.lit(FUTURE))
+    )
+    return pl.DataFrame({"event_us": event_us}).select(reason.alias("reason")).to_series()
+
+
+def admit_rows(
+    rows: pl.DataFrame, *, now_us: int | None, max_future_skew_us: int | None
+) -> Admission:
+    """Divide `rows` by the reasons that `admit` finds for their column `event_us`."""
+    reason = admit(rows[EVENT_US], now_us=now_us, max_future_skew_us=max_future_skew_us)
+    if reason.null_count() == len(rows):
+        return Admission(admitted=rows, rejected=rows.clear(), reasons=reason.clear())
+    admitted = reason.is_null()
+    return Admission(
+        admitted=rows.filter(admitted), rejected=rows.filter(~admitted), reasons=reason.drop_nulls()
+    )
+
+
+def _latest_admitted(now_us: int | None, max_future_skew_us: int | None) -> int:
+    if max_future_skew_us is None:
+        return FOREVER
+    if now_us is None:
+        raise ValueError("max_future_skew_us is given without now_us: nothing to compare with")
+    return plus(now_us, max_future_skew_us)
+
+
+def _all_within(event_us: pl.Series, latest_us: int) -> bool:
+    """Whether every row is admitted: the common case, seen from two numbers."""
+    if event_us.null_count():
+        return False
+    earliest, latest = event_us.min(), event_us.max()
+    if not isinstance(earliest, int) or not isinstance(latest, int):
+        return True
+    return earliest >= EARLIEST_EVENT_US and latest < LATEST_EVENT_US and latest <= latest_us

@@ -1,0 +1,128 @@
+"""Events: the rows of one input of an operator in one epoch, as arrays.
+
+    admission -> [events] -> step
+
+What Tidegate needs of a row stands in arrays of its own, beside the user's columns, so
+no column name of a user can collide with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.arrays import Int64s, is_new
+from tidegate.core.hashing import place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """Rows in order of position: the source's place in the plan and partition (`lane`), `offset`.
+
+    `key_hash` is the hash of the key columns, which are among `columns`.
+    """
+
+    event_us: Int64s
+    lane: Int64s
+    offset: Int64s
+    key_hash: Int64s
+    columns: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.event_us)
+
+    def take(self, index: Int64s) -> Events:
+        """The rows at `index`, in that order."""
+        return Events(
+            event_us=self.event_us[index],
+            lane=self.lane[index],
+            offset=self.offset[index],
+            key_hash=self.key_hash[index],
+            columns=self.columns[index],
+        )
+
+    def at(self, event_us: Int64s) -> Events:
+        """The same rows at other times."""
+        return replace(self, event_us=event_us)
+
+
+def in_position_order(events: Events) -> Events:
+    """The rows by (lane, offset), whatever order they came in."""
+    same_lane = ~is_new(events.lane)
+    ascending = np.where(
+        same_lane[1:], np.diff(events.offset) > 0, events.lane[1:] > events.lane[:-1]
+    )
+    if ascending.all():
+        return events
+    return events.take(np.lexsort((events.offset, events.lane)))
+
+
+def together(inputs: Sequence[Events]) -> Events:
+    """Inputs of one schema as one, in order of position."""
+    if len(inputs) == 1:
+        return in_position_order(inputs[0])
+    return in_position_order(
+        Events(
+            event_us=np.concatenate([events.event_us for events in inputs]),
+            lane=np.concatenate([events.lane for events in inputs]),
+            offset=np.concatenate([events.offset for events in inputs]),
+            key_hash=np.concatenate([events.key_hash for events in inputs]),
+            columns=pl.concat([events.columns for events in inputs]),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The distinct keys of some rows, ascending by place, and the key of each row.
+
+    Two keys with one hash are two keys.
+    """
+
+    key_hash: Int64s
+    columns: pl.DataFrame
+    of_row: Int64s
+
+    def __len__(self) -> int:
+        return len(self.key_hash)
+
+
+def distinct_keys(key_hash: Int64s, columns: pl.DataFrame) -> Keys:
+    """Number the keys found in `columns`, ascending by the place of their hash.
+
+    Rows are grouped by hash, then every row is compared with the first of its group: the
+    hash places a key, it never decides that two keys are one.
+    """
+    by_place = np.argsort(place(key_hash))
+    new = is_new(key_hash[by_place])
+    of_row = np.empty(len(key_hash), np.int64)
+    of_row[by_place] = np.cumsum(new) - 1
+    first_row = by_place[new]
+    if not _same_keys(columns, columns[first_row], of_row):
+        return _keys_despite_collisions(key_hash, columns)
+    return Keys(key_hash=key_hash[first_row], columns=columns[first_row], of_row=of_row)
+
+
+def _same_keys(columns: pl.DataFrame, keys: pl.DataFrame, of_row: Int64s) -> bool:
+    return all(
+        column.eq_missing(key.gather(of_row)).all()
+        for column, key in zip(columns, keys, strict=True)
+    )
+
+
+def _keys_despite_collisions(key_hash: Int64s, columns: pl.DataFrame) -> Keys:
+    """The rare path: sort by the key columns too wherever two keys share a hash."""
+    marked = columns.with_columns(
+        pl.Series("@place", place(key_hash)), pl.Series("@row", np.arange(len(key_hash)))
+    )
+    groups = marked.group_by("@place", *columns.columns, maintain_order=True).agg("@row")
+    groups = groups.sort("@place", maintain_order=True).with_row_index("@key")
+    first_row = groups["@row"].list.first().to_numpy()
+    pairs = groups.select("@key", "@row").explode("@row")
+    of_row = np.empty(len(key_hash), np.int64)
+    of_row[pairs["@row"].to_numpy()] = pairs["@key"].to_numpy()
+    return Keys(key_hash=key_hash[first_row], columns=columns[first_row], of_row=of_row)
+

@@ -1,0 +1,65 @@
+"""Grouped rows: what an aggregate sees of the rows that entered windows in one epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tidegate.core.arrays import Int64s, spans
+from tidegate.core.events import Events
+
+NameKey = Callable[[int], dict[str, Any]]
+"""The key of the nth group, for the message of an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """Rows in groups that stand one behind the other, each in order of event time and position.
+
+    `row` picks rows of `events`; a row may be in several groups. Groups are never empty.
+    """
+
+    events: Events
+    row: Int64s
+    starts: Int64s
+    name_key: NameKey
+    _ordered: dict[str, pl.Series] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Int64s:
+        """The number of rows of each group."""
+        return spans(self.starts, len(self.row))
+
+    def column(self, name: str) -> pl.Series:
+        """A column of the rows in group order; taken once, however many aggregates read it."""
+        if name not in self._ordered:
+            self._ordered[name] = self.events.columns[name].gather(self.row)
+        return self._ordered[name]
+
+    def group_of(self, index: Int64s) -> Int64s:
+        """The group in which each of the given places of `row` lies."""
+        return np.searchsorted(self.starts, index, side="right") - 1
+
+
+def lists_of(values: pl.Series, group: Int64s, groups: int) -> pl.Series:
+    """One list for each group, of the values that stand in it; `group` is ascending.
+
+    >>> lists_of(pl.Series(["a", "b"]), np.array([1, 1]), 3).to_list()
+    [[], ['a', 'b'], []]
+    """
+    bounds = np.searchsorted(group, np.arange(groups + 1))
+    lists = pa.LargeListArray.from_arrays(pa.array(bounds), values.to_arrow())
+    return pl.Series(values.name, lists, dtype=pl.List(values.dtype))
+
+
+def list_lengths(lists: pl.Series) -> Int64s:
+    """The length of each list; NULL counts as empty."""
+    return lists.list.len().fill_null(0).to_numpy().astype(np.int64)

@@ -1,0 +1,85 @@
+"""Lateness: what becomes of an event that the watermark has passed.
+
+    admission -> watermark -> [lateness] -> windows / joins -> emission
+
+An event is judged by its *windows*, not by its own time, and by the watermark known before
+its epoch. It is late when every window it could enter is forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.arrays import Bools, Int64s
+from tidegate.core.clock import Clock
+from tidegate.core.events import Events
+from tidegate.eventtime import BEGINNING, FOREVER, plus
+
+ORIGINAL_EVENT_TS = "original_event_ts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How long closed windows are held, and the policy for rows that come later still.
+
+    `allowed_us` None holds windows for ever. `reassign_within_us` is None unless late rows
+    are to count at the watermark instead.
+    """
+
+    allowed_us: int | None
+    reassign_within_us: int | None = None
+
+    def forget_us(self, close_us: Int64s) -> Int64s:
+        """The watermark at which windows that close at `close_us` are forgotten."""
+        if self.allowed_us is None:
+            return np.full_like(close_us, FOREVER)
+        return close_us + self.allowed_us
+
+    def horizon_us(self, clock: Clock) -> int:
+        """Windows that closed at or before it are forgotten for the rows of this epoch."""
+        if self.allowed_us is None:
+            return clock.flushed_us
+        return plus(clock.before_us, -self.allowed_us)
+
+    def reassignable(self, event_us: Int64s, clock: Clock) -> Bools:
+        """Which late rows may count at the watermark before the epoch: a distance of exactly
+        the limit still does.
+        """
+        if self.reassign_within_us is None or clock.before_us == BEGINNING:
+            return np.zeros(len(event_us), np.bool_)
+        return event_us >= plus(clock.before_us, -self.reassign_within_us)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """Rows that were turned away, as they came, each with its reason: `late` or `sealed`."""
+
+    events: Events
+    sealed: Bools
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def table(self) -> pl.DataFrame:
+        """The rows with their columns, their event time and the reason."""
+        reason = pl.Series("reason", np.where(self.sealed, "sealed", "late"), dtype=pl.String)
+        return self.events.columns.with_columns(
+            pl.Series("event_us", self.events.event_us, dtype=pl.Int64), reason
+        )
+
+
+def moved(events: Events, reassigned: Bools, clock: Clock) -> Events:
+    """The rows, the reassigned ones at the watermark before the epoch, their own time beside."""
+    own = pl.Series(ORIGINAL_EVENT_TS, events.event_us).cast(pl.Datetime("us", "UTC"))
+    never = pl.Series([None], dtype=own.dtype).new_from_index(0, len(events))
+    event_us = np.where(reassigned, clock.before_us, events.event_us)
+    return Events(
+        event_us=event_us,
+        lane=events.lane,
+        offset=events.offset,
+        key_hash=events.key_hash,
+        columns=events.columns.with_columns(own.zip_with(pl.Series(reassigned), never)),
+    )

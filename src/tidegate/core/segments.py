@@ -1,0 +1,280 @@
+"""State as a stack of immutable segments, the newest on top.
+
+A segment is a table sorted by the place of its keys. It is *complete for its unit*: the
+newest segment that knows a unit is right about it, older ones count no more. The unit is
+the key, or the key and a time (`unit_time`). So nothing refers to a position, there are no
+death lists, and neighbouring segments may be merged at any time, in any order.
+
+Every row says when it is forgotten (`forget_us`); a later version of a unit is never
+forgotten before an earlier one, so what the watermark has passed can simply be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.arrays import Bools, Int64s, UInt64s, expand, is_new, order_within, spans
+from tidegate.core.hashing import place
+
+KEY_PREFIX = "key."
+"""Key columns of state are named by it, so that a user's name cannot collide with ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Units:
+    """Things to look up: keys, or keys at times."""
+
+    key_hash: Int64s
+    keys: pl.DataFrame
+    time_us: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.key_hash)
+
+    def take(self, index: Int64s) -> Units:
+        """The units at `index`."""
+        time_us = None if self.time_us is None else self.time_us[index]
+        return Units(key_hash=self.key_hash[index], keys=self.keys[index], time_us=time_us)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows of state, ascending by place of `key_hash`, then by the column `unit_time` if given.
+
+    Columns: `key_hash`, `forget_us`, the key columns, and whatever the operator keeps.
+    """
+
+    rows: pl.DataFrame
+    unit_time: str | None = None
+
+    def __len__(self) -> int:
+        return self.rows.height
+
+    @cached_property
+    def forget_us(self) -> Int64s:
+        """When each row is forgotten."""
+        return self.rows["forget_us"].to_numpy()
+
+    @cached_property
+    def places(self) -> UInt64s:
+        """The place of each row's key."""
+        return place(self.rows["key_hash"].to_numpy())
+
+    @cached_property
+    def _distinct_places(self) -> UInt64s:
+        return self.places[is_new(self.places)]
+
+    @cached_property
+    def _times(self) -> Int64s:
+        """The distinct times of the units: few, however many rows."""
+        return self.rows[self.unit_time].unique().sort().to_numpy() if self.unit_time else _NONE
+
+    @cached_property
+    def _codes(self) -> tuple[Int64s, Int64s]:
+        """The distinct unit codes, ascending, and the row at which each begins."""
+        rank = np.cumsum(is_new(self.places)) - 1
+        if self.unit_time is not None:
+            nth = np.searchsorted(self._times, self.rows[self.unit_time].to_numpy())
+            rank = rank * len(self._times) + nth
+        starts = np.flatnonzero(is_new(rank))
+        return rank[starts], starts
+
+    @cached_property
+    def _lengths(self) -> Int64s:
+        return spans(self._codes[1], len(self))
+
+    def find(self, units: Units) -> tuple[Int64s, Int64s]:
+        """Pairs (unit, row): the rows that this segment holds of each unit."""
+        unit, nth = self._code_of(units)
+        which, row = expand(self._codes[1][nth], self._lengths[nth])
+        unit = unit[which]
+        same = _same(self.key_columns, row, units.keys, unit)
+        return (unit, row) if same.all() else (unit[same], row[same])
+
+    def knows(self, units: Units) -> Bools:
+        """Whether this segment holds a row of each unit."""
+        known = np.zeros(len(units), np.bool_)
+        known[self.find(units)[0]] = True
+        return known
+
+    def units_at(self, row: Int64s) -> Units:
+        """The units that the given rows belong to."""
+        rows = self.rows[row]
+        time_us = None if self.unit_time is None else rows[self.unit_time].to_numpy()
+        keys = rows.select(self.key_columns.columns)
+        return Units(key_hash=rows["key_hash"].to_numpy(), keys=keys, time_us=time_us)
+
+    def within(self, owned: range) -> Segment:
+        """The rows of the given key groups; they stand together, so this copies nothing."""
+        low, high = (np.uint64(bound << 56) for bound in (owned.start, owned.stop - 1))
+        start = int(np.searchsorted(self.places, low))
+        stop = int(np.searchsorted(self.places, high | np.uint64(2**56 - 1), side="right"))
+        return Segment(self.rows[start:stop], self.unit_time)
+
+    @cached_property
+    def key_columns(self) -> pl.DataFrame:
+        """The key columns only."""
+        return self.rows.select(c for c in self.rows.columns if c.startswith(KEY_PREFIX))
+
+    def _code_of(self, units: Units) -> tuple[Int64s, Int64s]:
+        """The units whose hash (and time) occurs here, and which of the distinct codes they have."""
+        unit, code = _lookup(self._distinct_places, place(units.key_hash))
+        if units.time_us is None:
+            return unit, code
+        timely, nth = _lookup(self._times, units.time_us[unit])
+        found, code_index = _lookup(self._codes[0], code[timely] * len(self._times) + nth)
+        return unit[timely][found], code_index
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _lookup(
+    ascending: np.ndarray[tuple[int], np.dtype[np.generic]],
+    wanted: np.ndarray[tuple[int], np.dtype[np.generic]],
+) -> tuple[Int64s, Int64s]:
+    """The indices of `wanted` that occur in `ascending`, and where."""
+    if len(ascending) == 0:
+        return _NONE, _NONE
+    at = np.searchsorted(ascending, wanted)
+    at[at == len(ascending)] = 0
+    hit = np.flatnonzero(ascending[at] == wanted)
+    return hit, at[hit]
+
+
+def _same(left: pl.DataFrame, left_row: Int64s, right: pl.DataFrame, right_row: Int64s) -> Bools:
+    """Whether the keys of paired rows are equal, NULL equal to NULL: equal hashes prove nothing."""
+    same = np.ones(len(left_row), np.bool_)
+    for a, b in zip(left, right, strict=True):
+        same &= a.gather(left_row).eq_missing(b.gather(right_row)).to_numpy()
+    return same
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The state of one shard: segments from the oldest to the newest."""
+
+    segments: tuple[Segment, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+    def find(self, units: Units) -> tuple[Int64s, pl.DataFrame | None]:
+        """The rows that hold for `units`, ascending by unit, and the unit of each row."""
+        missing = np.arange(len(units))
+        found_units: list[Int64s] = []
+        found_rows: list[pl.DataFrame] = []
+        for segment in reversed(self.segments):
+            nth, row = segment.find(units.take(missing))
+            found_units.append(missing[nth])
+            found_rows.append(segment.rows[row])
+            missing = np.delete(missing, nth)
+        return _in_unit_order(found_units, found_rows)
+
+    def rows_where(self, chosen: Sequence[Bools], *, but: Units | None) -> pl.DataFrame | None:
+        """The rows marked in `chosen`, one mask a segment, that still count and are not of `but`.
+
+        A row counts if no newer segment knows its unit.
+        """
+        kept = []
+        for depth, (segment, mask) in enumerate(zip(self.segments, chosen, strict=True)):
+            row = np.flatnonzero(mask)
+            newer = self.segments[depth + 1 :]
+            if but is not None:
+                newer = (*newer, _as_segment(but, segment.unit_time))
+            row = row[_unknown_to(newer, segment, row)]
+            kept.append(segment.rows[row])
+        return pl.concat(kept) if kept else None
+
+    def within(self, owned: range) -> Stack:
+        """The state of the given key groups only."""
+        parts = (segment.within(owned) for segment in self.segments)
+        return Stack(tuple(part for part in parts if len(part)))
+
+    def alive(self, watermark_us: int) -> pl.DataFrame | None:
+        """Every row that counts and is not forgotten; reads all state."""
+        return self.rows_where([s.forget_us > watermark_us for s in self.segments], but=None)
+
+    def count_keys(self, watermark_us: int) -> int:
+        """How many keys hold anything that is not forgotten; reads all state."""
+        alive = self.alive(watermark_us)
+        if alive is None:
+            return 0
+        return alive.select(c for c in alive.columns if c.startswith(KEY_PREFIX)).n_unique()
+
+    def put(self, segment: Segment | None, replaces: int) -> Stack:
+        """The stack after a step: `segment` on top, in place of the `replaces` newest ones."""
+        kept = self.segments[: len(self.segments) - replaces]
+        return Stack(kept if segment is None else (*kept, segment))
+
+
+def _in_unit_order(
+    units: list[Int64s], rows: list[pl.DataFrame]
+) -> tuple[Int64s, pl.DataFrame | None]:
+    if not rows:
+        return _NONE, None
+    unit = np.concatenate(units)
+    order = np.argsort(unit, kind="stable")
+    return unit[order], pl.concat(rows)[order]
+
+
+def _unknown_to(newer: Sequence[Segment], segment: Segment, row: Int64s) -> Bools:
+    unknown = np.ones(len(row), np.bool_)
+    for other in newer:
+        left = np.flatnonzero(unknown)
+        if len(left):
+            unknown[left] = ~other.knows(segment.units_at(row[left]))
+    return unknown
+
+
+def _as_segment(units: Units, unit_time: str | None) -> Segment:
+    """Units in ascending order as a segment that knows them, and nothing else about them."""
+    rows = units.keys.with_columns(pl.Series("key_hash", units.key_hash))
+    if unit_time is not None:
+        rows = rows.with_columns(pl.Series(unit_time, units.time_us))
+    return Segment(rows, unit_time)
+
+
+def merged(older: Segment, newer: Segment, *, watermark_us: int) -> Segment:
+    """One segment for two neighbours, without what is superseded or forgotten at the watermark."""
+    alive = np.flatnonzero(older.forget_us > watermark_us)
+    alive = alive[_unknown_to([newer], older, alive)]
+    fresh = np.flatnonzero(newer.forget_us > watermark_us)
+    row = np.concatenate([alive, fresh + len(older)])
+    rows = pl.concat([older.rows, newer.rows])
+    places = np.concatenate([older.places[alive], newer.places[fresh]])
+    return Segment(rows[row[_unit_order(places, rows, row, older.unit_time)]], older.unit_time)
+
+
+def _unit_order(
+    places: UInt64s, rows: pl.DataFrame, row: Int64s, unit_time: str | None
+) -> Int64s:
+    """The order by place, then by time; two ascending runs, which a stable sort only merges."""
+    order = np.argsort(places, kind="stable")
+    if unit_time is None:
+        return order
+    time_us = rows[unit_time].to_numpy()[row[order]]
+    return order[order_within(np.cumsum(is_new(places[order])), time_us)]
+
+
+def compacted(stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment, int]:
+    """`top` merged with the newest segments of similar size, and how many of them it replaces.
+
+    Each remaining segment is more than `GROWTH` times the one above it, so a stack is
+    logarithmically deep and a row is rewritten a logarithmic number of times.
+    """
+    replaces = 0
+    for older in reversed(stack.segments):
+        if len(older) > GROWTH * len(top):
+            break
+        top = merged(older, top, watermark_us=watermark_us)
+        replaces += 1
+    return top, replaces
+
+
+GROWTH = 2

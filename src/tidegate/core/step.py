@@ -1,0 +1,141 @@
+"""One epoch of one shard. Read this first.
+
+    judge -> merge -> settle -> changes
+
+`step` is a pure function of the operator, the state before, the rows that arrived and the
+clock. Nothing it returns is visible before the epoch commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import polars as pl
+
+from tidegate.core.clock import Clock
+from tidegate.core.events import Events
+from tidegate.core.hashing import key_group
+from tidegate.core.segments import Segment, Stack, compacted
+from tidegate.errors import MisplacedRow
+
+
+class Turned(Protocol):
+    """What `judge` returns: whatever the operator needs next, and who was turned away."""
+
+    @property
+    def late(self) -> pl.DataFrame:
+        """Rows turned away, as they came, with a `reason`."""
+        ...
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by what became of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What an operator sends in an epoch, and the one segment it adds to its state."""
+
+    sent: pl.DataFrame
+    """Current rows; or with a column `op`, changes of rows."""
+    retracted: pl.DataFrame
+    """Identities that were sent before and count no more."""
+    segment: Segment | None
+    """Complete for every unit that changed; None if none did."""
+
+
+J = TypeVar("J", bound=Turned)
+M = TypeVar("M")
+
+
+class Operator(Protocol[J, M]):
+    """State segments and rows in; output and changes out. Windows are operators, and joins.
+
+    An operator is a value: it remembers nothing between calls but what stands in segments.
+    """
+
+    def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> J:
+        """Decide by the watermark before the epoch which rows enter; one `Events` an input."""
+        ...
+
+    def merge(self, held: Stack, judged: J, clock: Clock) -> M:
+        """Bring the accepted rows together with what is held of the units they touch."""
+        ...
+
+    def settle(self, held: Stack, merged: M, clock: Clock) -> Settled:
+        """Close, send and forget by the watermark after the epoch."""
+        ...
+
+    def over_us(self, held: Stack, watermark_us: int) -> int | None:
+        """The watermark of a flush: one microsecond past the latest time at which anything held
+        is forgotten, unbounded lateness taken as 0; None if nothing is held.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """How a stack of segments becomes the next: `segment` on top, for the `replaces` newest."""
+
+    segment: Segment | None
+    replaces: int = 0
+
+    def apply(self, held: Stack) -> Stack:
+        """The stack after the epoch."""
+        return held.put(self.segment, self.replaces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What one epoch of one shard sends, turns away, and remembers."""
+
+    sent: pl.DataFrame
+    retracted: pl.DataFrame
+    late: pl.DataFrame
+    changes: Changes
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def step(
+    operator: Operator[J, M],
+    held: Stack,
+    arrived: Sequence[Events],
+    clock: Clock,
+    *,
+    owned: range,
+) -> StepResult:
+    """Run one epoch of the shard that owns the key groups `owned`."""
+    for events in arrived:
+        _check_owned(events, owned)
+    judged = operator.judge(held, arrived, clock)
+    merged = operator.merge(held, judged, clock)
+    settled = operator.settle(held, merged, clock)
+    return StepResult(
+        sent=settled.sent,
+        retracted=settled.retracted,
+        late=judged.late,
+        changes=_changes(held, settled.segment, clock),
+        counts={**judged.counts, "sent": settled.sent.height, "retracted": settled.retracted.height},
+    )
+
+
+def _changes(held: Stack, segment: Segment | None, clock: Clock) -> Changes:
+    """The new segment, merged with its neighbours where sizes ask for it; a flush drops all."""
+    if clock.flush:
+        return Changes(segment=None, replaces=len(held.segments))
+    if segment is None or len(segment) == 0:
+        return Changes(segment=None)
+    top, replaces = compacted(held, segment, watermark_us=clock.after_us)
+    return Changes(segment=top, replaces=replaces)
+
+
+def _check_owned(events: Events, owned: range) -> None:
+    groups = key_group(events.key_hash)
+    if len(groups) and (groups.min() < owned.start or groups.max() >= owned.stop):
+        raise MisplacedRow(
+            f"rows of key groups {groups.min()}..{groups.max()} reached the shard "
+            f"of key groups {owned.start}..{owned.stop - 1}"
+        )

@@ -1,0 +1,1 @@
+"""Windows as operators: sessions in `session`, tumbling and hopping in `fixed`."""

@@ -1,0 +1,245 @@
+"""Tumbling and hopping windows: `[start, start + width)`, a new one every hop.
+
+    judge (which windows) -> merge -> settle
+
+The unit of state is the key and the start of the window: a window never moves or merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within
+from tidegate.core.clock import Clock
+from tidegate.core.emission import Sendings
+from tidegate.core.events import Events, Keys, together
+from tidegate.core.grouping import Grouped
+from tidegate.core.lateness import Late, moved
+from tidegate.core.segments import Stack, Units
+from tidegate.core.step import Settled
+from tidegate.core.windows.plan import WindowPlan, instants
+from tidegate.core.windows.settling import Touched, over_us, settle
+
+
+def assign(
+    event_us: Int64s, width_us: int, hop_us: int, offset_us: int = 0
+) -> tuple[Int64s, Int64s]:
+    """Pair each event with the start of every window that contains it.
+
+    A window is `[start, start + width_us)` with `start` a multiple of `hop_us` past
+    `offset_us`, so an event on a boundary belongs to the window it opens, not to the one it
+    ends. Returns `(row, start_us)`, ordered by row, then by start.
+
+    >>> row, start_us = assign(np.array([10, 14]), width_us=10, hop_us=5)
+    >>> row.tolist(), start_us.tolist()
+    ([0, 0, 1, 1], [5, 10, 5, 10])
+    """
+    newest = event_us - (event_us - offset_us) % hop_us
+    if width_us == hop_us:
+        return np.arange(len(event_us)), newest
+    count = (width_us - (event_us - newest) + hop_us - 1) // hop_us
+    row, nth = expand(np.zeros_like(count), count)
+    return row, (newest - (count - 1) * hop_us)[row] + nth * hop_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The pairs of a row and a window that it enters."""
+
+    accepted: Events
+    row: Int64s
+    start_us: Int64s
+    keys: Keys
+    turned_away: Late
+    counts: Mapping[str, int]
+
+    @property
+    def late(self) -> pl.DataFrame:
+        """Rows turned away, with the reason."""
+        return self.turned_away.table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedWindow:
+    """The operator. Tumbling is the case `hop_us == width_us`."""
+
+    plan: WindowPlan
+    width_us: int
+    hop_us: int
+    offset_us: int = 0
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns of state."""
+        return {
+            "key_hash": pl.Int64(),
+            **self.plan.key_schema,
+            **dict.fromkeys(("start_us", "forget_us"), pl.Int64()),
+            **self.plan.aggregates.schema,
+            "due_us": pl.Int64(),
+            "revision": pl.Int64(),
+            "id_out": pl.Boolean(),
+        }
+
+    def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> Judged:
+        """A row enters those of its windows that are not forgotten; it is late if all are."""
+        events = together(arrived)
+        late = self._newest_close_us(events.event_us) <= self.plan.lateness.horizon_us(clock)
+        reassigned = late & self.plan.lateness.reassignable(events.event_us, clock)
+        late &= ~reassigned
+        gone = np.flatnonzero(late)
+        accepted = events.take(np.flatnonzero(~late)) if len(gone) else events
+        if self.plan.lateness.reassign_within_us is not None:
+            accepted = moved(accepted, reassigned[~late], clock)
+        row, start_us = self._enterable(accepted.event_us, clock)
+        return Judged(
+            accepted=accepted,
+            row=row,
+            start_us=start_us,
+            keys=self.plan.keys_of(accepted),
+            turned_away=Late(events=events.take(gone), sealed=np.zeros(len(gone), np.bool_)),
+            counts={
+                "accepted": len(accepted),
+                "late": len(gone),
+                "reassigned": int(reassigned.sum()),
+                "left_out": 0,
+            },
+        )
+
+    def _newest_close_us(self, event_us: Int64s) -> Int64s:
+        """The end of the last window that holds each event."""
+        return event_us - (event_us - self.offset_us) % self.hop_us + self.width_us
+
+    def _enterable(self, event_us: Int64s, clock: Clock) -> tuple[Int64s, Int64s]:
+        row, start_us = assign(event_us, self.width_us, self.hop_us, self.offset_us)
+        enters = start_us + self.width_us > self.plan.lateness.horizon_us(clock)
+        return (row, start_us) if enters.all() else (row[enters], start_us[enters])
+
+    def merge(self, held: Stack, judged: Judged, clock: Clock) -> Touched:
+        """Add the rows to what is held of their windows."""
+        key = judged.keys.of_row[judged.row]
+        order = self._window_order(key, judged)
+        row, key, start_us = judged.row[order], key[order], judged.start_us[order]
+        starts = np.flatnonzero(is_new(key) | is_new(start_us))
+        windows = _Windows(keys=judged.keys, key=key[starts], start_us=start_us[starts])
+        grouped = Grouped(
+            events=judged.accepted,
+            row=row,
+            starts=starts,
+            name_key=lambda nth: self._name_key(windows, nth),
+        )
+        return self._touched(held, windows, self.plan.aggregates.lift(grouped), clock)
+
+    def _window_order(self, key: Int64s, judged: Judged) -> Int64s:
+        """By key, window, event time and position; a tumbling window is in order of time anyway."""
+        event_us = judged.accepted.event_us[judged.row]
+        if self.width_us == self.hop_us:
+            return order_within(key, event_us)
+        by_time = order_within(judged.start_us, event_us)
+        return by_time[np.argsort(key[by_time], kind="stable")]
+
+    def _touched(
+        self, held: Stack, windows: _Windows, lifted: pl.DataFrame, clock: Clock
+    ) -> Touched:
+        nth, rows = self._recall(held, windows, clock)
+        before = Sendings.read(
+            rows["due_us"].to_numpy(), rows["revision"].to_numpy(), rows["id_out"].to_numpy(), clock
+        )
+        owner = np.concatenate([nth, np.arange(len(windows))])
+        pieces = pl.concat([rows.select(lifted.columns), lifted])
+        partials = self.plan.aggregates.reduce(
+            pieces, owner, lambda window: self._name_key(windows, window)
+        )
+        none = np.zeros(len(windows), np.bool_)
+        last_revision, id_out = np.full(len(windows), -1), none.copy()
+        last_revision[nth], id_out[nth] = before.last_revision(clock), before.id_out
+        close_us = windows.start_us + self.width_us
+        return Touched(
+            units=windows.units,
+            rows=self._rows(windows, close_us, partials),
+            unit=windows.key,
+            close_us=close_us,
+            changed=~none,
+            sealed=none,
+            due_us=np.zeros(len(windows), np.int64),
+            revision=np.zeros(len(windows), np.int64),
+            out=none,
+            last_revision=last_revision,
+            id_out=id_out,
+            superseded=rows.clear(),
+            superseded_unit=np.empty(0, np.int64),
+            replaced=rows.filter(pl.Series(before.id_out)),
+            replaced_unit=windows.key[nth[before.id_out]],
+            kept=rows.clear(),
+            kept_unit=np.empty(0, np.int64),
+        )
+
+    def _recall(
+        self, held: Stack, windows: _Windows, clock: Clock
+    ) -> tuple[Int64s, pl.DataFrame]:
+        """What is held of these windows, and of which."""
+        nth, rows = held.find(windows.units)
+        return nth, pl.DataFrame(schema=self.schema) if rows is None else rows
+
+    def _rows(self, windows: _Windows, close_us: Int64s, partials: pl.DataFrame) -> pl.DataFrame:
+        """The windows as rows of state, without the columns about sending."""
+        units = windows.units
+        times = {"start_us": windows.start_us, "forget_us": self.plan.lateness.forget_us(close_us)}
+        return pl.concat(
+            [pl.DataFrame({"key_hash": units.key_hash}), units.keys, pl.DataFrame(times), partials],
+            how="horizontal",
+        )
+
+    def _name_key(self, windows: _Windows, nth: int) -> dict[str, Any]:
+        key = windows.keys.columns.row(int(windows.key[nth]))
+        return dict(zip(self.plan.keys, key, strict=True))
+
+    def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
+        """Send and forget."""
+        return settle(held, merged, clock, emission=self.plan.emission, show=self.show)
+
+    def over_us(self, held: Stack, watermark_us: int) -> int | None:
+        """The watermark of a flush."""
+        return over_us(held, self._latest_end_us, self.plan.lateness, watermark_us)
+
+    def _latest_end_us(self, rows: pl.DataFrame) -> int:
+        return int(rows["start_us"].to_numpy().max()) + self.width_us
+
+    def show(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of state as a user sees them."""
+        start_us = rows["start_us"].to_numpy()
+        return pl.DataFrame(
+            [
+                *self.plan.key_values(rows),
+                instants("window_start", start_us),
+                instants("window_end", start_us + self.width_us),
+                *self.plan.aggregates.lower(rows),
+                rows["revision"],
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windows:
+    """The touched windows, ascending by key and start."""
+
+    keys: Keys
+    key: Int64s
+    start_us: Int64s
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def units(self) -> Units:
+        """The windows as units of state."""
+        return Units(
+            key_hash=self.keys.key_hash[self.key],
+            keys=self.keys.columns[self.key],
+            time_us=self.start_us,
+        )

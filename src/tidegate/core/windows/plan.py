@@ -1,0 +1,144 @@
+"""What both kinds of windows have in common: keys, aggregates, lateness, emission.
+
+Kernels take these values, not the user's specification; `compile` makes them of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.aggregates import Aggregate, Part
+from tidegate.core.arrays import Int64s, is_new, spans, stable_argsort
+from tidegate.core.emission import Emission
+from tidegate.core.events import Events, Keys, distinct_keys
+from tidegate.core.grouping import Grouped, NameKey
+from tidegate.core.lateness import Lateness
+from tidegate.core.segments import KEY_PREFIX
+
+AGGREGATE_PREFIX = "agg."
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """The aggregates of a window by output name; their partials are columns `agg.NAME.PART`."""
+
+    by_name: Mapping[str, Aggregate]
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns of a row of partials."""
+        return {
+            _part_name(name, part): dtype
+            for name, aggregate in self.by_name.items()
+            for part, dtype in aggregate.parts.items()
+        }
+
+    def lift(self, rows: Grouped) -> pl.DataFrame:
+        """One row of partials for each group."""
+        lifted = {name: aggregate.lift(rows) for name, aggregate in self.by_name.items()}
+        return self._table(lifted)
+
+    def combine(self, left: pl.DataFrame, right: pl.DataFrame, name_key: NameKey) -> pl.DataFrame:
+        """The nth rows of both, combined."""
+        return self._table(
+            {
+                name: aggregate.combine(
+                    _part_of(left, name, aggregate), _part_of(right, name, aggregate), name_key
+                )
+                for name, aggregate in self.by_name.items()
+            }
+        )
+
+    def lower(self, partials: pl.DataFrame) -> list[pl.Series]:
+        """The values, named as the user named them."""
+        return [
+            aggregate.lower(_part_of(partials, name, aggregate)).alias(name)
+            for name, aggregate in self.by_name.items()
+        ]
+
+    def _table(self, parts: Mapping[str, Part]) -> pl.DataFrame:
+        columns = {
+            _part_name(name, part): column
+            for name, columns in parts.items()
+            for part, column in columns.items()
+        }
+        return pl.DataFrame(columns, schema_overrides=self.schema)
+
+    def reduce(self, pieces: pl.DataFrame, owner: Int64s, name_key: NameKey) -> pl.DataFrame:
+        """One row for each owner, ascending: all pieces of an owner combined.
+
+        Neighbouring pieces are combined in rounds, so a window that bridges many takes a
+        logarithmic number of them. Owners with a single piece are not touched.
+        """
+        order = stable_argsort(owner)
+        owner, done, owners = owner[order], [], []
+        while len(order):
+            starts = np.flatnonzero(is_new(owner))
+            size = spans(starts, len(owner))
+            single = starts[size == 1]
+            done.append(pieces[order[single]])
+            owners.append(owner[single])
+            order, owner = np.delete(order, single), np.delete(owner, single)
+            pieces, owner = self._round(pieces[order], owner, name_key)
+            order = np.arange(len(owner))
+        if not done:
+            return pieces.clear()
+        return pl.concat(done)[stable_argsort(np.concatenate(owners))]
+
+    def _round(
+        self, pieces: pl.DataFrame, owner: Int64s, name_key: NameKey
+    ) -> tuple[pl.DataFrame, Int64s]:
+        """Combine the 1st piece of each owner with the 2nd, the 3rd with the 4th, and so on."""
+        if len(owner) == 0:
+            return pieces, owner
+        starts = np.flatnonzero(is_new(owner))
+        nth = np.arange(len(owner)) - np.repeat(starts, spans(starts, len(owner)))
+        right = np.flatnonzero(nth % 2 == 1)
+        left = right - 1
+        lone = np.setdiff1d(np.flatnonzero(nth % 2 == 0), left, assume_unique=True)
+        pairs = owner[left]
+        combined = self.combine(pieces[left], pieces[right], lambda pair: name_key(int(pairs[pair])))
+        owner = np.concatenate([pairs, owner[lone]])
+        order = stable_argsort(owner)
+        return pl.concat([combined, pieces[lone]])[order], owner[order]
+
+
+def _part_name(name: str, part: str) -> str:
+    return f"{AGGREGATE_PREFIX}{name}.{part}"
+
+
+def _part_of(table: pl.DataFrame, name: str, aggregate: Aggregate) -> Part:
+    return {part: table[_part_name(name, part)] for part in aggregate.parts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPlan:
+    """Keys with their types, aggregates, lateness and emission of one window operator."""
+
+    keys: Mapping[str, pl.DataType]
+    aggregates: Aggregates
+    lateness: Lateness
+    emission: Emission
+
+    def keys_of(self, events: Events) -> Keys:
+        """The distinct keys of the rows, and the key of each row."""
+        columns = events.columns.select(pl.col(name).alias(KEY_PREFIX + name) for name in self.keys)
+        return distinct_keys(events.key_hash, columns)
+
+    @property
+    def key_schema(self) -> dict[str, pl.DataType]:
+        """The key columns of state."""
+        return {KEY_PREFIX + name: dtype for name, dtype in self.keys.items()}
+
+    def key_values(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """The key columns of some rows of state, named as the user named them."""
+        return [rows[KEY_PREFIX + name].alias(name) for name in self.keys]
+
+
+def instants(name: str, time_us: Int64s) -> pl.Series:
+    """A column of timestamps."""
+    return pl.Series(name, time_us, dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))

@@ -1,0 +1,343 @@
+"""Session windows: rows of a key that are no further apart than the gap.
+
+    judge (who enters) -> merge (fold) -> settle
+
+A session is stored by its first and last event and by `end_us`, the last instant at which a
+row still joins it; it closes at a watermark past `end_us`. All live sessions of a key stand
+in one segment: the unit of state is the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.arrays import Bools, Int64s, covered, is_new
+from tidegate.core.clock import Clock
+from tidegate.core.emission import Sendings
+from tidegate.core.events import Events, Keys, together
+from tidegate.core.grouping import Grouped
+from tidegate.core.hashing import continue_with_long
+from tidegate.core.lateness import Late, moved
+from tidegate.core.segments import Stack, Units
+from tidegate.core.step import Settled
+from tidegate.core.windows.folding import Folded, Items, fold
+from tidegate.core.windows.plan import WindowPlan, instants
+from tidegate.core.windows.settling import Touched, over_us, settle
+from tidegate.eventtime import US_PER_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Held sessions of the touched keys, with the columns that decisions need as arrays."""
+
+    rows: pl.DataFrame
+    key: Int64s
+    first_us: Int64s
+    last_us: Int64s
+    sealed: Bools
+
+    @staticmethod
+    def read(rows: pl.DataFrame, key: Int64s) -> Held:
+        """Rows of state, and the number of the key of each."""
+        return Held(
+            rows=rows,
+            key=key,
+            first_us=rows["first_us"].to_numpy(),
+            last_us=rows["last_us"].to_numpy(),
+            sealed=rows["sealed"].to_numpy(),
+        )
+
+    def cover(self, key: Int64s, at_us: Int64s, *, sealed: bool) -> Bools:
+        """Whether each time lies inside a session of its key, among the sealed or the others."""
+        chosen = np.flatnonzero(self.sealed == sealed)
+        inside = np.zeros(len(key), np.bool_)
+        if len(chosen) == 0 or len(key) == 0:
+            return inside
+        concerned = np.flatnonzero(np.isin(key, self.key[chosen]))
+        inside[concerned] = covered(
+            key[concerned],
+            at_us[concerned],
+            self.key[chosen],
+            self.first_us[chosen],
+            self.last_us[chosen],
+        )
+        return inside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The rows that enter, and what is held of the keys of all rows."""
+
+    accepted: Events
+    gap_us: Int64s
+    key: Int64s
+    keys: Keys
+    held: Held
+    turned_away: Late
+    counts: Mapping[str, int]
+
+    @property
+    def late(self) -> pl.DataFrame:
+        """Rows turned away, with the reason."""
+        return self.turned_away.table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWindow:
+    """The operator. Each row brings a gap of its own where `gap_column` is given.
+
+    The first and the last event of a session are less than `cap_us` apart.
+    """
+
+    plan: WindowPlan
+    cap_us: int
+    gap_us: int = 0
+    gap_column: str | None = None
+    keep_nonpositive: bool = False
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns of state."""
+        return {
+            "key_hash": pl.Int64(),
+            **self.plan.key_schema,
+            **dict.fromkeys(("first_us", "last_us", "end_us", "forget_us"), pl.Int64()),
+            "sealed": pl.Boolean(),
+            **self.plan.aggregates.schema,
+            "due_us": pl.Int64(),
+            "revision": pl.Int64(),
+            "id_out": pl.Boolean(),
+        }
+
+    def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> Judged:
+        """A row whose own session is forgotten enters only a held one that covers it.
+
+        A row inside a sealed session is late too.
+        """
+        events, gap_us, left_out = self._with_gaps(together(arrived))
+        keys = self.plan.keys_of(events)
+        recalled = self._recall(held, keys, clock)
+        late, sealed, reassigned = self._verdict(events, keys.of_row, recalled, clock)
+        enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
+        accepted = events.take(enters) if len(gone) else events
+        if self.plan.lateness.reassign_within_us is not None:
+            accepted = moved(accepted, reassigned[enters], clock)
+        return Judged(
+            accepted=accepted,
+            gap_us=gap_us[enters],
+            key=keys.of_row[enters],
+            keys=keys,
+            held=recalled,
+            turned_away=Late(events=events.take(gone), sealed=sealed[gone]),
+            counts={
+                "accepted": len(enters),
+                "late": len(gone),
+                "reassigned": int(reassigned.sum()),
+                "left_out": left_out,
+            },
+        )
+
+    def _with_gaps(self, events: Events) -> tuple[Events, Int64s, int]:
+        """The rows with the gap of each, without those that are left out for theirs."""
+        if self.gap_column is None:
+            return events, np.full(len(events), self.gap_us), 0
+        gap_ms = events.columns[self.gap_column].cast(pl.Int64).fill_null(0).to_numpy()
+        gap_us = np.maximum(gap_ms, 0) * US_PER_MS
+        if self.keep_nonpositive or (gap_ms > 0).all():
+            return events, gap_us, 0
+        kept = np.flatnonzero(gap_ms > 0)
+        return events.take(kept), gap_us[kept], len(events) - len(kept)
+
+    def _recall(self, held: Stack, keys: Keys, clock: Clock) -> Held:
+        """The sessions of these keys that are not forgotten."""
+        key, rows = held.find(Units(key_hash=keys.key_hash, keys=keys.columns))
+        if rows is None:
+            rows = pl.DataFrame(schema=self.schema)
+        alive = rows["forget_us"].to_numpy() > clock.before_us
+        if not alive.all():
+            key, rows = key[alive], rows.filter(pl.Series(alive))
+        return Held.read(rows, key)
+
+    def _verdict(
+        self, events: Events, key: Int64s, held: Held, clock: Clock
+    ) -> tuple[Bools, Bools, Bools]:
+        """For each row whether it is late, late for a sealed session, reassigned."""
+        own_close_us = events.event_us + self._judged_gap_us + 1
+        late = own_close_us <= self.plan.lateness.horizon_us(clock)
+        old = np.flatnonzero(late)
+        late[old] = ~held.cover(key[old], events.event_us[old], sealed=False)
+        sealed = held.cover(key, events.event_us, sealed=True)
+        late |= sealed
+        reassigned = late & self.plan.lateness.reassignable(events.event_us, clock)
+        again = np.flatnonzero(reassigned)
+        at_us = np.full(len(again), clock.before_us)
+        sealed[again] = held.cover(key[again], at_us, sealed=True)
+        reassigned &= ~sealed
+        return late & ~reassigned, sealed, reassigned
+
+    @property
+    def _judged_gap_us(self) -> int:
+        """A row's own gap counts as 0 for lateness, so that no id comes back with another gap."""
+        return self.gap_us if self.gap_column is None else 0
+
+    def merge(self, held: Stack, judged: Judged, clock: Clock) -> Touched:
+        """Fold the open sessions and the accepted rows of each key into sessions."""
+        open_ = np.flatnonzero(~judged.held.sealed)
+        folded = fold(_items(judged, open_), self.cap_us)
+        is_row = folded.item >= len(open_)
+        pieces = _Pieces(
+            held=open_[folded.item[~is_row]],
+            session_of_held=folded.session[~is_row],
+            row=folded.item[is_row] - len(open_),
+            session_of_row=folded.session[is_row],
+        )
+        return self._touched(judged, folded, pieces, clock)
+
+    def _touched(self, judged: Judged, folded: Folded, pieces: _Pieces, clock: Clock) -> Touched:
+        """The sessions with what was sent of the pieces they were made of."""
+        rows = judged.held.rows[pieces.held]
+        before = Sendings.read(
+            rows["due_us"].to_numpy(), rows["revision"].to_numpy(), rows["id_out"].to_numpy(), clock
+        )
+        of_held = pieces.session_of_held
+        changed = pieces.changed(len(folded))
+        same_id = judged.held.first_us[pieces.held] == folded.first_us[of_held]
+        gone, replaced = before.id_out & ~same_id, before.id_out & same_id & changed[of_held]
+        key_of_held = folded.key[of_held]
+        stays = np.flatnonzero(judged.held.sealed)
+        return Touched(
+            units=Units(key_hash=judged.keys.key_hash, keys=judged.keys.columns),
+            rows=self._rows(judged, folded, pieces),
+            unit=folded.key,
+            close_us=folded.end_us + 1,
+            changed=changed,
+            sealed=folded.sealed,
+            due_us=_spread(before.due_us, of_held, len(folded)),
+            revision=_spread(before.revision, of_held, len(folded)),
+            out=_spread(before.out(clock), of_held, len(folded)),
+            last_revision=_highest_of(before.last_revision(clock), of_held, len(folded)),
+            id_out=_spread(before.id_out[same_id], of_held[same_id], len(folded)),
+            superseded=rows.filter(pl.Series(gone)),
+            superseded_unit=key_of_held[gone],
+            replaced=rows.filter(pl.Series(replaced)),
+            replaced_unit=key_of_held[replaced],
+            kept=judged.held.rows[stays],
+            kept_unit=judged.held.key[stays],
+        )
+
+    def _rows(self, judged: Judged, folded: Folded, pieces: _Pieces) -> pl.DataFrame:
+        """The sessions as rows of state, without the columns about sending."""
+        system = pl.DataFrame(
+            {
+                "first_us": folded.first_us,
+                "last_us": folded.last_us,
+                "end_us": folded.end_us,
+                "forget_us": self.plan.lateness.forget_us(folded.end_us + 1),
+                "sealed": folded.sealed,
+            }
+        )
+        return pl.concat(
+            [
+                pl.DataFrame({"key_hash": judged.keys.key_hash[folded.key]}),
+                judged.keys.columns[folded.key],
+                system,
+                self._partials(judged, folded, pieces),
+            ],
+            how="horizontal",
+        )
+
+    def _partials(self, judged: Judged, folded: Folded, pieces: _Pieces) -> pl.DataFrame:
+        """The aggregates of each session, of its held pieces and its rows together."""
+        aggregates = self.plan.aggregates
+
+        def name_key(session: int) -> dict[str, Any]:
+            key = judged.keys.columns.row(int(folded.key[session]))
+            return dict(zip(self.plan.keys, key, strict=True))
+
+        starts = np.flatnonzero(is_new(pieces.session_of_row))
+        with_rows = pieces.session_of_row[starts]
+        lifted = aggregates.lift(
+            Grouped(
+                events=judged.accepted,
+                row=pieces.row,
+                starts=starts,
+                name_key=lambda group: name_key(int(with_rows[group])),
+            )
+        )
+        held = judged.held.rows.select(list(aggregates.schema))[pieces.held]
+        owner = np.concatenate([pieces.session_of_held, with_rows])
+        return aggregates.reduce(pl.concat([held, lifted]), owner, name_key)
+
+    def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
+        """Send and forget."""
+        return settle(held, merged, clock, emission=self.plan.emission, show=self.show)
+
+    def over_us(self, held: Stack, watermark_us: int) -> int | None:
+        """The watermark of a flush."""
+        return over_us(held, self._latest_end_us, self.plan.lateness, watermark_us)
+
+    def _latest_end_us(self, rows: pl.DataFrame) -> int:
+        return int(rows["end_us"].to_numpy().max())
+
+    def show(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of state as a user sees them."""
+        first_us = rows["first_us"].to_numpy()
+        session_id = continue_with_long(rows["key_hash"].to_numpy(), first_us)
+        return pl.DataFrame(
+            [
+                *self.plan.key_values(rows),
+                instants("window_start", first_us),
+                instants("window_end", rows["end_us"].to_numpy()),
+                pl.Series("session_id", session_id, dtype=pl.Int64),
+                *self.plan.aggregates.lower(rows),
+                rows["revision"],
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pieces:
+    """What sessions are made of: held sessions and accepted rows, each ascending by session."""
+
+    held: Int64s
+    session_of_held: Int64s
+    row: Int64s
+    session_of_row: Int64s
+
+    def changed(self, sessions: int) -> Bools:
+        """A session changed if a row entered or sessions merged, whatever the values."""
+        merged = np.bincount(self.session_of_held, minlength=sessions) > 1
+        merged[self.session_of_row] = True
+        return merged
+
+
+def _items(judged: Judged, open_: Int64s) -> Items:
+    held, event_us = judged.held, judged.accepted.event_us
+    end_us = held.rows["end_us"].to_numpy()
+    return Items(
+        key=np.concatenate([held.key[open_], judged.key]),
+        first_us=np.concatenate([held.first_us[open_], event_us]),
+        last_us=np.concatenate([held.last_us[open_], event_us]),
+        end_us=np.concatenate([end_us[open_], event_us + judged.gap_us]),
+    )
+
+
+def _spread(values: np.ndarray[Any, Any], at: Int64s, count: int) -> np.ndarray[Any, Any]:
+    """An array of `count`, zero but for `values` at their places."""
+    spread = np.zeros(count, values.dtype)
+    spread[at] = values
+    return spread
+
+
+def _highest_of(values: Int64s, at: Int64s, count: int) -> Int64s:
+    """The highest of the values at each place, -1 where there is none; `at` is ascending."""
+    highest = np.full(count, -1)
+    starts = np.flatnonzero(is_new(at))
+    if len(starts):
+        highest[at[starts]] = np.maximum.reduceat(values, starts)
+    return highest

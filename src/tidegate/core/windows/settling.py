@@ -1,0 +1,141 @@
+"""Closing, sending and forgetting: the same for every kind of window.
+
+    judge -> merge -> [settle]
+
+A window sends at most one current row in an epoch: its state after all rows of the epoch,
+before it is forgotten. Windows that no row touched are found by one scan of `due_us`, and
+nothing is written for them: the watermark implies what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tidegate.core.arrays import Bools, Int64s, stable_argsort
+from tidegate.core.clock import Clock
+from tidegate.core.emission import AT_ONCE, Emission
+from tidegate.core.lateness import Lateness
+from tidegate.core.segments import Segment, Stack, Units
+from tidegate.core.step import Settled
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
+
+Show = Callable[[pl.DataFrame], pl.DataFrame]
+"""Rows of state as rows for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The windows of every unit that rows touched, as they stand after the rows of the epoch.
+
+    `rows` is state without its three columns about sending, ascending by unit. The other
+    arrays run beside it. `due_us`, `revision` and `out` say what held before, for windows
+    that did not change; `last_revision` is the highest one sent by anything merged into the
+    window, -1 for none; `id_out` says that the window's identity is in the target.
+    """
+
+    units: Units
+    rows: pl.DataFrame
+    unit: Int64s
+    close_us: Int64s
+    changed: Bools
+    sealed: Bools
+    due_us: Int64s
+    revision: Int64s
+    out: Bools
+    last_revision: Int64s
+    id_out: Bools
+    superseded: pl.DataFrame
+    """Held rows whose identity was sent and is gone: merged away, or grown backwards."""
+    superseded_unit: Int64s
+    replaced: pl.DataFrame
+    """Held rows that were sent and changed under the same identity."""
+    replaced_unit: Int64s
+    kept: pl.DataFrame
+    """Held rows of touched units that nothing can change any more."""
+    kept_unit: Int64s
+
+
+def settle(
+    held: Stack, touched: Touched, clock: Clock, *, emission: Emission, show: Show
+) -> Settled:
+    """Send what is due, and keep of the touched units what is not forgotten."""
+    decided, send = _decide(touched, emission, clock)
+    now = decided.filter(pl.Series(send))
+    later = _due_untouched(held, touched.units, clock)
+    sent = now if later is None else pl.concat([now, later])
+    return Settled(
+        sent=_changes(touched, now, send, show) if emission.changelog else show(sent),
+        retracted=show(touched.superseded.clear() if emission.changelog else touched.superseded),
+        segment=_remembered(decided, touched, clock),
+    )
+
+
+def _decide(touched: Touched, emission: Emission, clock: Clock) -> tuple[pl.DataFrame, Bools]:
+    """Complete the rows of state by what is known about sending; and say which go out now."""
+    forget_us = touched.rows["forget_us"].to_numpy()
+    due_us = np.where(
+        touched.changed, emission.due_us(touched.close_us, forget_us, clock), touched.due_us
+    )
+    out = touched.out & ~touched.changed
+    due_us[touched.sealed & ~out] = AT_ONCE
+    send = ~out & (due_us <= clock.after_us)
+    due_us[send] = AT_ONCE
+    revision = np.where(touched.changed, touched.last_revision + 1, touched.revision)
+    decided = touched.rows.with_columns(
+        pl.Series("due_us", due_us),
+        pl.Series("revision", revision),
+        pl.Series("id_out", touched.id_out | send),
+    )
+    return decided, send
+
+
+def _due_untouched(held: Stack, units: Units, clock: Clock) -> pl.DataFrame | None:
+    """Windows that no row touched and whose row goes out at the new watermark."""
+    if clock.after_us <= clock.before_us and not clock.flush:
+        return None
+    masks = []
+    for segment in held.segments:
+        due_us = segment.rows["due_us"].to_numpy()
+        due = due_us > clock.before_us
+        masks.append(due if clock.flush else due & (due_us <= clock.after_us))
+    return held.rows_where(masks, but=units if len(units) else None)
+
+
+def _remembered(decided: pl.DataFrame, touched: Touched, clock: Clock) -> Segment | None:
+    """All that is held of the touched units from now on."""
+    if clock.flush or len(touched.units) == 0:
+        return None
+    rows = decided
+    if len(touched.kept):
+        unit = np.concatenate([touched.unit, touched.kept_unit])
+        rows = pl.concat([rows, touched.kept.select(rows.columns)])[stable_argsort(unit)]
+    alive = rows["forget_us"] > clock.after_us
+    unit_time = None if touched.units.time_us is None else "start_us"
+    return Segment(rows if alive.all() else rows.filter(alive), unit_time)
+
+
+def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl.DataFrame:
+    """Rows with `op`: within a key take-backs come first, with the values they take back."""
+    inserted = ~touched.id_out[send]
+    parts = [
+        show(touched.superseded).with_columns(op=pl.lit(DELETE)),
+        show(touched.replaced).with_columns(op=pl.lit(UPDATE_BEFORE)),
+        show(now).with_columns(op=pl.Series(np.where(inserted, INSERT, UPDATE_AFTER), dtype=pl.String)),
+    ]
+    unit = np.concatenate([touched.superseded_unit, touched.replaced_unit, touched.unit[send]])
+    return pl.concat(parts)[stable_argsort(unit)]
+
+
+def over_us(held: Stack, latest_end_us: Callable[[pl.DataFrame], int], lateness: Lateness, watermark_us: int) -> int | None:
+    """One microsecond past the latest end of what is held, and its lateness."""
+    ends = []
+    for segment in held.segments:
+        alive = segment.rows.filter(pl.Series(segment.forget_us > watermark_us))
+        if alive.height:
+            ends.append(latest_end_us(alive))
+    return max(ends) + (lateness.allowed_us or 0) + 1 if ends else None

@@ -1,0 +1,90 @@
+"""A pipeline as a graph: who reads from whom, and which columns flow along.
+
+Operators name what they read. Where one names nothing, the first reads all sources and
+any other the operator listed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tidegate.pipeline.binding import BoundWindow, Columns, bind, check_columns
+from tidegate.pipeline.source import declared_columns
+from tidegate.pipeline.validation import Unreadable, readable
+from tidegate.pipeline.window import Window
+
+if TYPE_CHECKING:
+    from tidegate.pipeline.pipeline import Pipeline
+
+
+def inputs_of(pipeline: Pipeline) -> Mapping[str, tuple[str, ...]]:
+    """For each operator the names of the sources and operators it reads."""
+    sources = tuple(source.name for _, source in readable(pipeline.sources, "name"))
+    resolved: dict[str, tuple[str, ...]] = {}
+    before = sources
+    for _, operator in readable(pipeline.operators, "id", "inputs"):
+        resolved.setdefault(operator.id, operator.inputs or before)
+        before = (operator.id,)
+    return resolved
+
+
+def sinks_of(pipeline: Pipeline) -> Sequence[str]:
+    """List the operators that no other operator reads: their results go to the target."""
+    inputs = inputs_of(pipeline)
+    read = {name for names in inputs.values() for name in names}
+    return [operator for operator in inputs if operator not in read]
+
+
+def in_order(inputs: Mapping[str, tuple[str, ...]]) -> Sequence[str]:
+    """List the operators so that each comes after those it reads; those in a cycle are left out."""
+    done: list[str] = []
+    waiting = dict(inputs)
+    while ready := [
+        operator for operator, names in waiting.items() if not waiting.keys() & set(names)
+    ]:
+        done += ready
+        waiting = {name: names for name, names in waiting.items() if name not in ready}
+    return done
+
+
+def columns_of(pipeline: Pipeline, found: Mapping[str, Columns] | None = None) -> dict[str, Columns]:
+    """Collect the columns of each source and operator, where they are known.
+
+    `found` has those of sources as they turned out to be; without it only declared ones
+    are known, and those not behind a transform.
+    """
+    known: dict[str, Columns] = dict(found or {})
+    for _, source in readable(pipeline.sources, "name", "columns", "transform"):
+        declared = declared_columns(source)
+        if declared is not None:
+            known.setdefault(source.name, declared)
+    for operator, bound in _bound(pipeline, known).items():
+        known[operator] = bound.output_schema
+    return known
+
+
+def bound_operators(
+    pipeline: Pipeline, found: Mapping[str, Columns] | None = None
+) -> Mapping[str, BoundWindow]:
+    """Bind each operator whose input columns are known; `found` as in `columns_of`."""
+    return _bound(pipeline, columns_of(pipeline, found))
+
+
+def _bound(pipeline: Pipeline, known: Mapping[str, Columns]) -> Mapping[str, BoundWindow]:
+    columns, bound = dict(known), dict[str, BoundWindow]()
+    inputs = inputs_of(pipeline)
+    operators = {each.id: each for _, each in readable(pipeline.operators, "id")}
+    for name in in_order(inputs):
+        found = [columns[each] for each in inputs[name] if each in columns]
+        if found and len(found) == len(inputs[name]) and _fits(operators[name], found):
+            bound[name] = bind(operators[name], found[0])
+            columns[name] = bound[name].output_schema
+    return bound
+
+
+def _fits(window: Window, inputs: Sequence[Columns]) -> bool:
+    try:
+        return not any(check_columns(window, columns) for columns in inputs)
+    except Unreadable:
+        return False

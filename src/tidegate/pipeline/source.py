@@ -1,0 +1,87 @@
+"""Where rows come from, and which of their columns is the event time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final, Literal
+
+from tidegate.errors import Problem
+from tidegate.pipeline.datatypes import DataType
+from tidegate.pipeline.fieldtypes import ColumnTypes, FrozenMapping, Name, Options
+from tidegate.pipeline.masking import shown
+from tidegate.pipeline.validation import Rule, Value
+from tidegate.pipeline.watermark import Watermark
+from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
+from tidegate.pipeline.wording import did_you_mean
+
+ARRIVAL: Final = "arrival"
+"""As `event_time`: the clock of the epoch that reads a row is the time of the row."""
+
+
+def unit_needs_a_column(source: Source) -> Iterator[Problem]:
+    """Arrival is read from the clock, which needs no unit."""
+    if source.event_time == ARRIVAL and source.event_time_unit is not None:
+        hint = "remove it, or name the column that holds the event time"
+        expected = "no unit with event_time='arrival'"
+        yield Problem("event_time_unit", shown(source.event_time_unit), expected, hint)
+
+
+def original_time_is_reserved(source: Source) -> Iterator[Problem]:
+    """Reassigned rows carry their own time in a column that no source may have."""
+    if source.columns is not None and ORIGINAL_EVENT_TS in source.columns:
+        at, hint = f"columns.{ORIGINAL_EVENT_TS}", "rename it in the transform"
+        yield Problem(at, "a declared column", "another name: reassigned rows use it", hint)
+
+
+def event_time_is_a_column(source: Source) -> Iterator[Problem]:
+    """Where columns are declared, the event time is one, of a type that can hold a time."""
+    declared = declared_columns(source)
+    if declared is None or source.event_time == ARRIVAL:
+        return
+    if source.event_time not in declared:
+        hint = did_you_mean(source.event_time, declared, f"columns are {', '.join(declared)}")
+        yield Problem("event_time", shown(source.event_time), "a declared column", hint)
+        return
+    found = DataType.parse(declared[source.event_time])
+    if not (found.temporal or found.integral or found.name == "string"):
+        expected = "a timestamp, date, string or whole number"
+        hint = "make a timestamp of it in the source's transform"
+        yield Problem("event_time", f"{shown(source.event_time)} of type {found}", expected, hint)
+    if found.integral and source.event_time_unit is None:
+        hint = "event_time_unit='ms' if it counts milliseconds since 1970"
+        yield Problem("event_time_unit", "nothing", f"s, ms or us for a column of {found}", hint)
+    if not found.integral and source.event_time_unit is not None:
+        expected = f"no unit for a column of type {found}"
+        yield Problem("event_time_unit", shown(source.event_time_unit), expected, "remove it")
+
+
+class Source(Value):
+    """A stream of rows with an event time."""
+
+    name: Name
+    """What operators, logs and stored offsets call it."""
+    format: Name
+    """`kafka`, `files`, `parquet`, `json`, `csv`, `generator`, `memory`, or any format of Spark."""
+    event_time: Name
+    """The column that holds the event time, after the transform; or `arrival`, the clock."""
+    event_time_unit: Literal["s", "ms", "us"] | None = None
+    """What a whole number in that column counts since 1970 UTC."""
+    watermark: Watermark | None = None
+    """Instead of the pipeline's watermark settings, for this source."""
+    columns: ColumnTypes | None = None
+    """The columns as they are read, before the transform, with their Spark SQL types."""
+    transform: Name | None = None
+    """A stateless SELECT over `source`, run on each row before anything else sees it."""
+    options: Options = FrozenMapping({})
+    """What only this format understands, such as `path` or `topic`."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        unit_needs_a_column,
+        original_time_is_reserved,
+        event_time_is_a_column,
+    )
+
+
+def declared_columns(source: Source) -> ColumnTypes | None:
+    """Columns that the operators will see, where the source says so: a transform may change all."""
+    return source.columns if source.transform is None else None

@@ -1,0 +1,21 @@
+"""Behaviour as data: scenarios, read from YAML and run on any engine.
+
+    load_scenarios(path) -> Scenario -> run_scenario(scenario, engine) -> ScenarioResult
+
+All times in a case are in ms; whatever is not built is skipped and says so, nothing else is.
+"""
+
+from tidegate.testing.dispatch import run_scenario
+from tidegate.testing.engines import EngineFactory, Sent, WindowEngine
+from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult, load_scenarios
+
+__all__ = [
+    "EngineFactory",
+    "Scenario",
+    "ScenarioResult",
+    "Sent",
+    "StepResult",
+    "WindowEngine",
+    "load_scenarios",
+    "run_scenario",
+]

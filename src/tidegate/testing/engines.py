@@ -1,0 +1,140 @@
+"""What runs a window case: the protocol, and the core behind it.
+
+    runner -> [WindowEngine] -> tidegate.core.local
+
+The runner knows nothing of an engine but this protocol, so that the core, the oracle of the
+tests and whatever comes later are held to the same cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import polars as pl
+
+from tidegate.core.local import Epoch, LocalRun
+from tidegate.errors import ScenarioError
+from tidegate.eventtime import BEGINNING
+from tidegate.pipeline import Window
+
+SPARK_NOT_BUILT = "engine spark is not built yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What one epoch sent and turned away; all times in microseconds."""
+
+    rows: list[dict[str, Any]]
+    """Group columns, `window_start`, `window_end`, `revision`, the outputs; with `op` in changelogs."""
+    retracted: list[dict[str, Any]]
+    """Group columns and `window_start` of the ids taken back (changelogs say it by `op`)."""
+    late: list[dict[str, Any]]
+    """The rows turned away, unchanged, each with its `reason`."""
+    watermark_us: int | None
+    """None: there is none yet."""
+
+
+class WindowEngine(Protocol):
+    """One window operator, fed epoch by epoch."""
+
+    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
+        """Judge `rows` by the watermark so far, then move it to `watermark_us` (None: leave it)."""
+        ...
+
+    def flush(self) -> Sent:
+        """End the input: send what is not out and forget everything."""
+        ...
+
+    def restart(self) -> None:
+        """Save the state, forget everything, load the state."""
+        ...
+
+
+EngineFactory = Callable[[Window, Mapping[str, str]], WindowEngine]
+"""Makes an engine for a window over columns given as name -> Spark type name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An engine by name: how to make one, and whether it is restarted after every step."""
+
+    factory: EngineFactory
+    restart_each_step: bool = False
+    shards: int = 1
+
+
+_POLARS_TYPES: Mapping[str, pl.DataType] = {
+    "long": pl.Int64(),
+    "double": pl.Float64(),
+    "string": pl.String(),
+    "boolean": pl.Boolean(),
+}
+
+
+class CoreEngine:
+    """The core in memory, in `shards` parts; a restart goes through the bytes of its state."""
+
+    def __init__(
+        self,
+        window: Window,
+        columns: Mapping[str, str],
+        shards: int = 1,
+        max_keys: int | None = None,
+    ) -> None:
+        self._window, self._columns = window, columns
+        self._schema = {name: _POLARS_TYPES[type_name] for name, type_name in columns.items()}
+        self._run = LocalRun(window, columns, shards=shards, max_keys=max_keys)
+
+    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
+        """See `WindowEngine`."""
+        schema = {"event_us": pl.Int64(), **self._schema}
+        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        return _sent(self._run.epoch(frame, watermark_us))
+
+    def flush(self) -> Sent:
+        """See `WindowEngine`."""
+        return _sent(self._run.flush())
+
+    def restart(self) -> None:
+        """See `WindowEngine`."""
+        self._run = LocalRun.restored(self._window, self._columns, self._run.saved())
+
+
+def _sent(epoch: Epoch) -> Sent:
+    return Sent(
+        rows=_rows(epoch.rows),
+        retracted=_rows(epoch.retracted),
+        late=_rows(epoch.late),
+        watermark_us=None if epoch.watermark_us == BEGINNING else epoch.watermark_us,
+    )
+
+
+def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Take the rows out of a frame, instants as integers of microseconds."""
+    instants = [name for name, type_ in frame.schema.items() if type_ == pl.Datetime]
+    in_us = [pl.col(name).dt.epoch("us") for name in instants]
+    return frame.with_columns(in_us).to_dicts()
+
+
+def _core(window: Window, columns: Mapping[str, str]) -> WindowEngine:
+    return CoreEngine(window, columns)
+
+
+def _core_in_shards(window: Window, columns: Mapping[str, str]) -> WindowEngine:
+    return CoreEngine(window, columns, shards=3)
+
+
+_ENGINES: Mapping[str, Engine] = {
+    "core": Engine(factory=_core),
+    "core-restart": Engine(factory=_core_in_shards, restart_each_step=True, shards=3),
+}
+ENGINE_NAMES = (*_ENGINES, "spark")
+
+
+def engine_named(name: str) -> Engine | None:
+    """Look an engine up; None for one that has a name but is not built yet."""
+    if name not in ENGINE_NAMES:
+        raise ScenarioError(f"unknown engine {name!r}: expected one of {', '.join(ENGINE_NAMES)}")
+    return _ENGINES.get(name)

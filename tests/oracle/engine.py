@@ -1,0 +1,73 @@
+"""The oracle as an engine of scenarios: the same cases that the core must pass."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.eventtime import US_PER_MS
+from tidegate.pipeline import Window
+from tidegate.testing import Sent
+
+from .aggregates import Aggregate
+from .windows import Oracle, OracleEpoch, Rules
+
+_POSITION = ("lane", "offset")
+
+
+class OracleEngine:
+    """An `Oracle` behind the `WindowEngine` protocol; rows get their position as they come."""
+
+    def __init__(self, window: Window, _columns: Mapping[str, str]) -> None:
+        self._oracle = Oracle(rules_of(window))
+        self._seen = 0
+
+    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
+        placed = [row | {"lane": 0, "offset": self._seen + n} for n, row in enumerate(rows)]
+        self._seen += len(rows)
+        return _sent(self._oracle.epoch(placed, watermark_us))
+
+    def flush(self) -> Sent:
+        return _sent(self._oracle.flush())
+
+    def restart(self) -> None:
+        self._oracle = copy.deepcopy(self._oracle)
+
+
+def rules_of(window: Window) -> Rules:
+    """What a `Window` says, in the oracle's own words."""
+    return Rules(
+        kind=window.kind,
+        group_by=tuple(window.group_by),
+        aggregates=tuple(
+            Aggregate(kind=a.kind, input_column=a.input_column, output_name=a.output_name)
+            for a in window.aggregations
+        ),
+        gap_us=_us(window.gap_ms),
+        gap_column=window.gap_column,
+        nonpositive_gap=window.nonpositive_gap,
+        cap_us=_us(window.max_session_duration_ms) or 2**61,
+        width_us=_us(window.width_ms) or 0,
+        hop_us=_us(window.hop_ms) or _us(window.width_ms) or 0,
+        offset_us=_us(window.offset_ms) or 0,
+        allowed_lateness_us=(
+            None if window.allowed_lateness_ms == "unbounded" else _us(window.allowed_lateness_ms)
+        ),
+        late_data=window.late_data,
+        max_lateness_us=_us(window.max_lateness_ms) or 0,
+        emit=window.emit,
+        every_us=_us(window.every_ms) or 0,
+    )
+
+
+def _us(ms: int | None) -> int | None:
+    return None if ms is None else ms * US_PER_MS
+
+
+def _sent(epoch: OracleEpoch) -> Sent:
+    late = [
+        {name: value for name, value in row.items() if name not in _POSITION} | {"reason": reason}
+        for row, reason in epoch.late
+    ]
+    return Sent(
+        rows=epoch.rows, retracted=epoch.retracted, late=late, watermark_us=epoch.watermark_us
+    )

@@ -1,0 +1,95 @@
+"""The command line: lines, counts and exit codes."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidegate.cli import app
+
+HOLDS = """
+- id: holds
+  window: {kind: tumbling, width_ms: 10}
+  steps: [{advance_watermark: 10, expect: []}]
+"""
+SKIPPED = """
+- id: joined
+  join: {type: inner}
+"""
+FAILS = """
+- id: wrong
+  window: {kind: tumbling, width_ms: 10}
+  steps:
+  - {advance_watermark: 10, expect: [{count: 1}], expect_watermark: 11}
+"""
+
+
+def _file(folder: Path, *cases: str) -> str:
+    path = folder / "cases.yaml"
+    path.write_text("cases:" + "".join(cases), encoding="utf-8")
+    return str(path)
+
+
+def test_a_case_that_fails_and_one_that_is_skipped_have_a_line_each(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["scenario", _file(tmp_path, HOLDS, SKIPPED, FAILS)])
+    assert result.output.splitlines() == [
+        "skipped joined: joins are not built yet",
+        "failed wrong: step 0: expected and not sent: {count: 1}"
+        " | step 0: watermark: expected 11, found 10",
+        "1 passed, 1 failed, 1 skipped",
+    ]
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("engine", ["core", "core-restart"])
+def test_nothing_failed_is_success(tmp_path: Path, engine: str) -> None:
+    path = _file(tmp_path, HOLDS, SKIPPED)
+    result = CliRunner().invoke(app, ["scenario", path, "--engine", engine])
+    assert result.output.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    assert result.exit_code == 0
+
+
+def test_spark_says_that_it_is_not_built(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["scenario", _file(tmp_path, HOLDS), "--engine", "spark"])
+    assert result.output.splitlines() == [
+        "skipped holds: engine spark is not built yet",
+        "0 passed, 0 failed, 1 skipped",
+    ]
+    assert result.exit_code == 0
+
+
+def test_several_paths_are_one_run(tmp_path: Path) -> None:
+    path = _file(tmp_path, HOLDS)
+    result = CliRunner().invoke(app, ["scenario", path, str(tmp_path)])
+    assert result.output.splitlines() == ["2 passed, 0 failed, 0 skipped"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["scenario", "/nowhere.yaml"], "tidegate: /nowhere.yaml: no such file or folder\n"),
+        (["scenario", "/nowhere.yaml", "--engine", "flink"], "flink"),
+        (["scenario"], "PATH..."),
+        (["scenery"], "scenery"),
+    ],
+)
+def test_a_mistake_of_the_user_is_told_without_a_traceback(
+    arguments: list[str], said: str
+) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["scenario", _file(tmp_path, "\n- tier: core")])
+    assert result.exit_code == 2
+    assert "case number 1 has no id" in result.stderr
+
+
+def test_help_names_the_commands() -> None:
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    assert "scenario" in result.output
+    assert "version" in result.output
