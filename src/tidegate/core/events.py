@@ -41,7 +41,7 @@ class Events:
             lane=self.lane[index],
             offset=self.offset[index],
             key_hash=self.key_hash[index],
-            columns=self.columns[index],
+            columns=self.columns[index] if self.columns.width else self.columns,
         )
 
     def at(self, event_us: Int64s) -> Events:

@@ -19,7 +19,7 @@ _UNIT_TIME = b"tidegate.unit_time"
 
 def to_bytes(segment: Segment) -> bytes:
     """The segment as an Arrow IPC file."""
-    table = segment.rows.to_arrow()
+    table = _writable(segment.rows).to_arrow()
     metadata = {_VERSION: str(STATE_VERSION).encode()}
     if segment.unit_time is not None:
         metadata[_UNIT_TIME] = segment.unit_time.encode()
@@ -27,7 +27,24 @@ def to_bytes(segment: Segment) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]  # pyarrow has no types
+
+
+def _writable(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with lists that pyarrow can write.
+
+    Polars may hand over lists without any value as slices of an empty buffer, at an offset
+    behind its end; pyarrow writes such a column as a file that it cannot read.
+    """
+    hollow = [
+        column
+        for column in rows
+        if isinstance(column.dtype, pl.List) and not column.list.len().sum()
+    ]
+    return rows.with_columns(
+        pl.Series(column.name, [[]], dtype=column.dtype).new_from_index(0, len(column))
+        for column in hollow
+    )
 
 
 def from_bytes(data: bytes) -> Segment:

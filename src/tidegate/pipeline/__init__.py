@@ -1,26 +1,43 @@
 """What to run: a pipeline as a frozen value.
 
-    Source, Target, Window(Aggregation), Watermark, StateStore -> Pipeline
+    Source, Window(Aggregation), Watermark, StateStore, Target -> Pipeline
 
 A value is right once it exists: whatever is wrong with it is reported at once, as a
 `ConfigError` with the path, the value, what is expected and what to do. Nothing here
 reads a clock, a file or the network.
 """
 
-from tidegate.pipeline.binding import BoundAggregation, BoundWindow, bind, check_columns
+from tidegate.pipeline.binding import BoundAggregation, BoundWindow, Columns, bind, check_columns
 from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
+from tidegate.pipeline.fingerprint import changes
+from tidegate.pipeline.pipeline import Pipeline
+from tidegate.pipeline.source import Source
+from tidegate.pipeline.store import StateStore
+from tidegate.pipeline.target import Target
 from tidegate.pipeline.watermark import Watermark
-from tidegate.pipeline.window import Aggregation, Window
+from tidegate.pipeline.window import Aggregation, Emit, LateData, Window, WindowKind
+from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS, SYSTEM_COLUMNS
 
 __all__ = [
+    "ORIGINAL_EVENT_TS",
+    "SYSTEM_COLUMNS",
     "Aggregation",
     "AggregationKind",
     "BoundAggregation",
     "BoundWindow",
+    "Columns",
     "DataType",
+    "Emit",
+    "LateData",
+    "Pipeline",
+    "Source",
+    "StateStore",
+    "Target",
     "Watermark",
     "Window",
+    "WindowKind",
     "aggregate_result",
     "bind",
+    "changes",
     "check_columns",
 ]

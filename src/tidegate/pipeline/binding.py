@@ -9,9 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType, aggregate_result
+from tidegate.pipeline.datatypes import (
+    LONG,
+    STRING,
+    TIMESTAMP,
+    AggregationKind,
+    DataType,
+    aggregate_result,
+)
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.validation import located, readable
+from tidegate.pipeline.validation import broken_rules, located, readable
 from tidegate.pipeline.window import Aggregation, Window
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
 from tidegate.pipeline.wording import did_you_mean
@@ -38,6 +45,13 @@ class BoundWindow:
     aggregations: tuple[BoundAggregation, ...]
 
     @property
+    def types_read(self) -> Mapping[str, DataType]:
+        """The columns that keys and aggregates are made of."""
+        read = {each.aggregation.input_column: each.input_type for each in self.aggregations}
+        inputs = {name: kind for name, kind in read.items() if name and kind}
+        return {**self.keys, **inputs}
+
+    @property
     def output_schema(self) -> Mapping[str, DataType]:
         """The columns of a result row, in order."""
         schema = {**self.keys, "window_start": TIMESTAMP, "window_end": TIMESTAMP}
@@ -59,17 +73,27 @@ def bind(window: Window, columns: Columns) -> BoundWindow:
     return BoundWindow(window, keys, tuple(_bound(each, columns) for each in window.aggregations))
 
 
-def check_columns(window: Window, columns: Columns) -> list[Problem]:
-    """Find every column that `window` names and `columns` does not have, or has of a wrong type."""
-    columns = _with_original_time(window, columns)
-    problems = [*_key_problems(window, columns), *_gap_problems(window, columns)]
-    for place, each in readable(window.aggregations, "kind", "input_column"):
-        problems += located(_input_problems(each, columns), f"aggregations[{place}].input_column")
-    return problems
+def check_columns(window: Window, columns: Columns, of: str = "the input") -> list[Problem]:
+    """Find every column that `window` reads and `columns`, those `of` somebody, do not offer."""
+    reader = _Reader(_with_original_time(window, columns), of)
+    return [*broken_rules((reader.keys, reader.gap, reader.inputs), window)]
+
+
+def columns_used(window: Window) -> Iterator[tuple[str, str]]:
+    """Pair the paths at which `window` names a column with the name."""
+    yield from ((f"group_by[{place}]", name) for place, name in enumerate(window.group_by))
+    if window.gap_column is not None:
+        yield "gap_column", window.gap_column
+    for place, each in readable(window.aggregations, "input_column"):
+        if each.input_column is not None:
+            yield f"aggregations[{place}].input_column", each.input_column
 
 
 def _with_original_time(window: Window, columns: Columns) -> Columns:
-    return {**columns, ORIGINAL_EVENT_TS: TIMESTAMP} if window.late_data == "reassign" else columns
+    knows_policy = [*readable([window], "late_data")]
+    if knows_policy and window.late_data != "reassign":
+        return columns
+    return {**columns, ORIGINAL_EVENT_TS: TIMESTAMP}
 
 
 def _type(written: str | DataType) -> DataType:
@@ -82,50 +106,64 @@ def _bound(aggregation: Aggregation, columns: Columns) -> BoundAggregation:
     return BoundAggregation(aggregation, input_type, aggregate_result(aggregation.kind, input_type))
 
 
-def _key_problems(window: Window, columns: Columns) -> Iterator[Problem]:
-    for place, name in enumerate(window.group_by):
-        at = f"group_by[{place}]"
-        found, problems = _found(name, columns)
-        yield from located(problems, at)
-        if found and not found.groupable:
-            hint = "round or cast it in the source's transform, to decimal, long or string"
-            expected = "a column whose equal values are the same value, not float, double or array"
-            yield Problem(at, f"{shown(name)} of type {found}", expected, hint)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Looks for the columns of a window among `columns`."""
+
+    columns: Columns
+    of: str
+
+    def keys(self, window: Window) -> Iterator[Problem]:
+        """Keys can be compared."""
+        for place, name in enumerate(window.group_by):
+            found, problems = self._find(name)
+            if found and not found.groupable:
+                expected = "a type with exact equality: not float, double or array"
+                hint = "cast it to decimal, long or string in the source's transform"
+                problems = [Problem("", f"{shown(name)} of type {found}", expected, hint)]
+            yield from located(problems, f"group_by[{place}]")
+
+    def gap(self, window: Window) -> Iterator[Problem]:
+        """Gaps are whole milliseconds."""
+        if window.gap_column is None:
+            return
+        found, problems = self._find(window.gap_column)
+        if found and not found.integral:
+            expected = "whole milliseconds: byte, short, int or long"
+            hint = "cast it in the source's transform"
+            shown_gap = f"{shown(window.gap_column)} of type {found}"
+            problems = [Problem("", shown_gap, expected, hint)]
+        yield from located(problems, "gap_column")
+
+    def inputs(self, window: Window) -> Iterator[Problem]:
+        """Each aggregate can take what it reads."""
+        for place, each in readable(window.aggregations, "kind", "input_column"):
+            if each.kind != "count" and each.input_column is not None:
+                problems = self._taken(each.kind, each.input_column)
+                yield from located(problems, f"aggregations[{place}].input_column")
+
+    def _taken(self, kind: AggregationKind, name: str) -> list[Problem]:
+        found, problems = self._find(name)
+        if found is None:
+            return problems
+        try:
+            aggregate_result(kind, found)
+        except ConfigError as error:
+            return _of_column(name, error)
+        return []
+
+    def _find(self, name: str) -> tuple[DataType | None, list[Problem]]:
+        if name not in self.columns:
+            hint = did_you_mean(name, self.columns, f"columns are {', '.join(self.columns)}")
+            return None, [Problem("", shown(name), f"a column of {self.of}", hint)]
+        try:
+            return _type(self.columns[name]), []
+        except ConfigError as error:
+            return None, _of_column(name, error)
 
 
-def _gap_problems(window: Window, columns: Columns) -> Iterator[Problem]:
-    if window.gap_column is None:
-        return
-    found, problems = _found(window.gap_column, columns)
-    yield from located(problems, "gap_column")
-    if found and not found.integral:
-        expected = "a column of whole milliseconds: byte, short, int or long"
-        hint = "cast it in the source's transform"
-        yield Problem("gap_column", f"{shown(window.gap_column)} of type {found}", expected, hint)
-
-
-def _input_problems(aggregation: Aggregation, columns: Columns) -> Iterator[Problem]:
-    if aggregation.input_column is None or aggregation.kind == "count":
-        return
-    found, problems = _found(aggregation.input_column, columns)
-    yield from problems
-    try:
-        if found:
-            aggregate_result(aggregation.kind, found)
-    except ConfigError as error:
-        name = shown(aggregation.input_column)
-        for problem in error.problems:
-            yield replace(problem, found=f"{name} of type {problem.found}")
-
-
-def _found(name: str, columns: Columns) -> tuple[DataType | None, list[Problem]]:
-    if name not in columns:
-        hint = did_you_mean(name, columns, f"the columns are {', '.join(columns) or 'none'}")
-        return None, [Problem("", shown(name), "a column of the input", hint)]
-    try:
-        return _type(columns[name]), []
-    except ConfigError as error:
-        return None, [
-            replace(problem, found=f"{shown(name)} of type {columns[name]}")
-            for problem in error.problems
-        ]
+def _of_column(name: str, error: ConfigError) -> list[Problem]:
+    return [
+        replace(problem, found=f"{shown(name)} of type {problem.found}")
+        for problem in error.problems
+    ]

@@ -43,6 +43,11 @@ class FrozenMapping(Mapping[str, _Item_co]):
         return repr(self._items)
 
 
+def nothing() -> FrozenMapping[Any]:
+    """Make the default of mappings."""
+    return FrozenMapping({})
+
+
 def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return FrozenMapping({str(key): _frozen(item) for key, item in value.items()})

@@ -7,11 +7,11 @@ any other the operator listed before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.pipeline.binding import BoundWindow, Columns, bind, check_columns
 from tidegate.pipeline.source import declared_columns
-from tidegate.pipeline.validation import Unreadable, readable
+from tidegate.pipeline.validation import readable
 from tidegate.pipeline.window import Window
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def in_order(inputs: Mapping[str, tuple[str, ...]]) -> Sequence[str]:
     return done
 
 
-def columns_of(pipeline: Pipeline, found: Mapping[str, Columns] | None = None) -> dict[str, Columns]:
+def columns_of(
+    pipeline: Pipeline, found: Mapping[str, Columns] | None = None
+) -> dict[str, Columns]:
     """Collect the columns of each source and operator, where they are known.
 
     `found` has those of sources as they turned out to be; without it only declared ones
@@ -77,14 +79,13 @@ def _bound(pipeline: Pipeline, known: Mapping[str, Columns]) -> Mapping[str, Bou
     operators = {each.id: each for _, each in readable(pipeline.operators, "id")}
     for name in in_order(inputs):
         found = [columns[each] for each in inputs[name] if each in columns]
-        if found and len(found) == len(inputs[name]) and _fits(operators[name], found):
+        if len(found) == len(inputs[name]) and _fits(operators[name], found):
             bound[name] = bind(operators[name], found[0])
             columns[name] = bound[name].output_schema
     return bound
 
 
-def _fits(window: Window, inputs: Sequence[Columns]) -> bool:
-    try:
-        return not any(check_columns(window, columns) for columns in inputs)
-    except Unreadable:
+def _fits(operator: Any, inputs: Sequence[Columns]) -> bool:
+    if not (inputs and isinstance(operator, Window)):
         return False
+    return not any(check_columns(operator, columns) for columns in inputs)

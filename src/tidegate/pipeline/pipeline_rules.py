@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidegate.errors import Problem
-from tidegate.pipeline.binding import check_columns
-from tidegate.pipeline.datatypes import DataType
+from tidegate.pipeline.binding import Columns, check_columns, columns_used
 from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.validation import located, readable
@@ -37,7 +36,7 @@ def something_is_computed(pipeline: Pipeline) -> Problems:
 
 
 def names_differ(pipeline: Pipeline) -> Problems:
-    """Sources and operators share one space of names: inputs refer to both."""
+    """No name twice, of sources and operators together: inputs refer to both."""
     named = [(f"sources[{n}].name", s.name) for n, s in readable(pipeline.sources, "name")]
     named += [(f"operators[{n}].id", o.id) for n, o in readable(pipeline.operators, "id")]
     first: dict[str, str] = {}
@@ -57,7 +56,9 @@ def inputs_are_known(pipeline: Pipeline) -> Problems:
             if name not in names:
                 hint = did_you_mean(name, names, f"there are {listed(names, 'and')}")
                 at = f"operators[{place}].inputs[{nth}]"
-                yield Problem(at, shown(name), "the name of a source or the id of an operator", hint)
+                yield Problem(
+                    at, shown(name), "the name of a source or the id of an operator", hint
+                )
 
 
 def nothing_reads_itself(pipeline: Pipeline) -> Problems:
@@ -73,10 +74,12 @@ def nothing_reads_itself(pipeline: Pipeline) -> Problems:
 
 def every_source_is_read(pipeline: Pipeline) -> Problems:
     """Nobody configures a source for nothing."""
-    inputs = [[*operator.inputs] for operator in pipeline.operators]
-    read = {name for names in (*inputs, *inputs_of(pipeline).values()) for name in names}
+    inputs = inputs_of(pipeline)
+    if not inputs or any(operator.id not in inputs for operator in pipeline.operators):
+        return
+    read = {name for names in inputs.values() for name in names}
     for place, source in readable(pipeline.sources, "name"):
-        if pipeline.operators and source.name not in read:
+        if source.name not in read:
             found = f"{shown(source.name)}, which no operator reads"
             hint = "add it to the inputs of an operator, or remove it"
             yield Problem(f"sources[{place}].name", found, "a source that is read", hint)
@@ -90,7 +93,7 @@ def sessions_have_a_store(pipeline: Pipeline) -> Problems:
 
 
 def target_takes_emit(pipeline: Pipeline) -> Problems:
-    """What was appended stays: such a target takes what is sent once, and changelogs."""
+    """Only what is sent once, or as a changelog, goes where rows cannot be taken back."""
     if pipeline.target.mode != "append":
         return
     sinks = sinks_of(pipeline)
@@ -124,13 +127,9 @@ def columns_fit(pipeline: Pipeline) -> Problems:
     """Where sources declare their columns, operators read what is there."""
     columns, inputs = columns_of(pipeline), inputs_of(pipeline)
     for place, operator in readable(pipeline.operators, "id", "inputs"):
-        names = inputs[operator.id]
-        known = [name for name in names if name in columns]
-        if len(known) < len(names):
-            continue
-        problems = [p for name in known for p in check_columns(operator, columns[name], of=name)]
-        problems += _disagreements(operator, {name: columns[name] for name in known})
-        yield from located(dict.fromkeys(problems), f"operators[{place}]")
+        read = {name: columns[name] for name in inputs[operator.id] if name in columns}
+        if len(read) == len(inputs[operator.id]):
+            yield from located(_column_problems(operator, read), f"operators[{place}]")
 
 
 PIPELINE: Final = (
@@ -146,3 +145,40 @@ PIPELINE: Final = (
     channels_are_used,
     columns_fit,
 )
+
+
+def _sends_once(window: Window) -> bool:
+    if window.emit == "on_watermark":
+        return window.late_data != "reopen"
+    return window.emit in ("on_window_close", "final")
+
+
+def _refused_emit(at: str, window: Window, target: str) -> Problem:
+    reopens = " with late_data='reopen'" if window.emit == "on_watermark" else ""
+    return Problem(
+        at,
+        f"{window.emit!r}{reopens}, which may send a window again, to {target}, which only appends",
+        "'on_watermark' without late_data='reopen', 'on_window_close', 'final' or 'changelog'",
+        f"targets that take {window.emit!r}{reopens}: postgres, delta with mode='upsert', "
+        "kafka with options.key, memory, console",
+    )
+
+
+def _column_problems(window: Window, inputs: Mapping[str, Columns]) -> Sequence[Problem]:
+    problems = [
+        problem
+        for name, columns in inputs.items()
+        for problem in check_columns(window, columns, of=f"{name!r}")
+    ]
+    return [*dict.fromkeys(problems), *_disagreements(window, inputs)]
+
+
+def _disagreements(window: Window, inputs: Mapping[str, Columns]) -> Problems:
+    for at, column in columns_used(window):
+        types = {
+            name: str(columns[column]) for name, columns in inputs.items() if column in columns
+        }
+        if len(set(types.values())) > 1:
+            found = listed([f"{kind} in {name!r}" for name, kind in types.items()], "and")
+            hint = "cast it in the transform of one of the sources"
+            yield Problem(at, f"{shown(column)}: {found}", "one type in all inputs", hint)

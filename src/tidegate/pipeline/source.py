@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final, Literal
 
+from pydantic import Field
+
 from tidegate.errors import Problem
 from tidegate.pipeline.datatypes import DataType
-from tidegate.pipeline.fieldtypes import ColumnTypes, FrozenMapping, Name, Options
+from tidegate.pipeline.fieldtypes import ColumnTypes, Name, Options, nothing
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.watermark import Watermark
@@ -72,7 +74,7 @@ class Source(Value):
     """The columns as they are read, before the transform, with their Spark SQL types."""
     transform: Name | None = None
     """A stateless SELECT over `source`, run on each row before anything else sees it."""
-    options: Options = FrozenMapping({})
+    options: Options = Field(default_factory=nothing)
     """What only this format understands, such as `path` or `topic`."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -30,7 +30,7 @@ def url_fits_kind(store: StateStore) -> Iterator[Problem]:
         hint = "remove it, or use kind='sqlite' for a folder"
         yield Problem("url", MASK, "no url for kind='in_memory'", hint)
     if store.kind == "sqlite" and "://" in store.url:
-        hint = "for the address of a server use kind='postgres'"
+        hint = "write a plain path; for the address of a server use kind='postgres'"
         yield Problem("url", MASK, "a folder on this machine for kind='sqlite'", hint)
 
 

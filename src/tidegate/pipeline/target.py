@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, Literal
 
+from pydantic import Field
+
 from tidegate.errors import Problem
-from tidegate.pipeline.fieldtypes import DERIVED, FrozenMapping, Name, Options
+from tidegate.pipeline.fieldtypes import DERIVED, Name, Options, nothing
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.validation import Rule, Value
 
@@ -51,7 +53,7 @@ class Target(Value):
     """`parquet`, `json`, `csv`, `delta`, `kafka`, `postgres`, `memory`, `console`, or Spark's."""
     mode: Mode = DERIVED
     """`append` only adds rows, `upsert` replaces and deletes too; by default as the format can."""
-    options: Options = FrozenMapping({})
+    options: Options = Field(default_factory=nothing)
     """What only this format understands, such as `path` or `table`."""
 
     rules: ClassVar[tuple[Rule, ...]] = (mode_fits_format, upsert_needs_a_key)

@@ -156,10 +156,19 @@ def examine(cls: type[Value], data: Mapping[str, Any]) -> Examined:
         if value is not _NOTHING:
             fields[name] = value
     fields = dict(cls.completed(fields))
-    problems += _broken_rules(cls.rules, Draft(fields))
+    problems += broken_rules(cls.rules, Draft(fields))
     given = frozenset(name for name, key in keys_of(cls).items() if key in data)
     as_written = tuple(_as_written(problem, spelled.written) for problem in problems)
     return Examined(fields, given, as_written)
+
+
+def broken_rules(rules: Iterable[Rule], value: Any) -> Iterator[Problem]:
+    """Ask every rule that can be asked: one that reads a wrong field of a draft has no say."""
+    for rule in rules:
+        try:
+            yield from rule(value)
+        except Unreadable:
+            continue
 
 
 def readable(values: Iterable[Any], *names: str) -> Iterator[tuple[int, Any]]:
@@ -208,14 +217,6 @@ def _as_written(problem: Problem, written: Mapping[str, str]) -> Problem:
         if problem.at.startswith(path) and (not rest or rest[0] in ".["):
             return replace(problem, at=f"{shorthand}{rest}")
     return problem
-
-
-def _broken_rules(rules: Iterable[Rule], draft: Draft) -> Iterator[Problem]:
-    for rule in rules:
-        try:
-            yield from rule(draft)
-        except Unreadable:
-            continue
 
 
 def _unknown_keys(cls: type[Value], data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -295,6 +296,8 @@ def _adapters(cls: type[Value]) -> Mapping[str, TypeAdapter[Any]]:
     adapters: dict[str, TypeAdapter[Any]] = {}
     for name, info in cls.model_fields.items():
         annotation: Any = info.annotation
+        if _part_of(annotation):
+            continue
         for metadata in info.metadata:
             annotation = Annotated[annotation, metadata]
         adapters[name] = TypeAdapter(annotation, config=ConfigDict(strict=True))
@@ -311,9 +314,12 @@ class _Part:
 
     @property
     def expected(self) -> str:
+        """Say what the field is, as the end of "found X, expected ..."."""
         name = self.cls.__name__
-        forms = {"one": name, "many": f"a list of {name}", "named": f"a mapping to {name}"}
-        return forms[self.form]
+        one = f"an {name}" if name[0] in "AEIOU" else f"a {name}"
+        return {"one": one, "many": f"a list, each {one}", "named": f"a mapping to {one}"}[
+            self.form
+        ]
 
 
 def _part_of(annotation: Any) -> _Part | None:
@@ -333,7 +339,8 @@ def _one(part: _Part, value: Any, at: str, hint: str) -> _Outcome:
     if isinstance(value, part.cls):
         return value, ()
     if not isinstance(value, Mapping):
-        return _NOTHING, [misplaced_value(at, value, part.cls.__name__, hint)]
+        expected = replace(part, form="one").expected
+        return _NOTHING, [misplaced_value(at, value, expected, hint)]
     data = {str(key): item for key, item in value.items()}
     examined = examine(part.cls, data)
     if examined.problems:

@@ -28,7 +28,7 @@ def column_fits_kind(aggregation: Aggregation) -> Problems:
         hint = "use kind='count_col' to count the rows where the column is not NULL"
         yield Problem("input_column", shown(column), "no column for count", hint)
     if kind != "count" and column is None:
-        hint = f"name the column to {kind}, or use kind='count' to count rows"
+        hint = "name it, or use kind='count' to count rows"
         yield Problem("input_column", "nothing", f"the column that {kind} reads", hint)
 
 

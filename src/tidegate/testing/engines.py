@@ -27,7 +27,7 @@ class Sent:
     """What one epoch sent and turned away; all times in microseconds."""
 
     rows: list[dict[str, Any]]
-    """Group columns, `window_start`, `window_end`, `revision`, the outputs; with `op` in changelogs."""
+    """Group columns, `window_start`, `window_end`, `revision`, outputs; in changelogs `op`."""
     retracted: list[dict[str, Any]]
     """Group columns and `window_start` of the ids taken back (changelogs say it by `op`)."""
     late: list[dict[str, Any]]
@@ -83,7 +83,7 @@ class CoreEngine:
         shards: int = 1,
         max_keys: int | None = None,
     ) -> None:
-        self._window, self._columns = window, columns
+        self._window, self._columns, self._max_keys = window, columns, max_keys
         self._schema = {name: _POLARS_TYPES[type_name] for name, type_name in columns.items()}
         self._run = LocalRun(window, columns, shards=shards, max_keys=max_keys)
 
@@ -99,7 +99,8 @@ class CoreEngine:
 
     def restart(self) -> None:
         """See `WindowEngine`."""
-        self._run = LocalRun.restored(self._window, self._columns, self._run.saved())
+        saved = self._run.saved()
+        self._run = LocalRun.restored(self._window, self._columns, saved, max_keys=self._max_keys)
 
 
 def _sent(epoch: Epoch) -> Sent:
@@ -113,9 +114,12 @@ def _sent(epoch: Epoch) -> Sent:
 
 def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Take the rows out of a frame, instants as integers of microseconds."""
-    instants = [name for name, type_ in frame.schema.items() if type_ == pl.Datetime]
-    in_us = [pl.col(name).dt.epoch("us") for name in instants]
-    return frame.with_columns(in_us).to_dicts()
+    in_us = {
+        name: pl.Int64() if dtype == pl.Datetime else pl.List(pl.Int64())
+        for name, dtype in frame.schema.items()
+        if dtype in (pl.Datetime, pl.List(pl.Datetime))
+    }
+    return frame.with_columns(pl.col(n).cast(t) for n, t in in_us.items()).to_dicts()
 
 
 def _core(window: Window, columns: Mapping[str, str]) -> WindowEngine:

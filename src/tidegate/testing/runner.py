@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate.errors import ScenarioError
 from tidegate.eventtime import US_PER_MS
@@ -30,7 +31,6 @@ from tidegate.testing.window_case import (
     window_case,
 )
 
-_INSTANTS = ("window_start", "window_end", "original_event_ts")
 _TAKEN_BACK = ("-U", "-D")
 _TO_SIDE_OUTPUT = ("side_output", "dlq")
 _ONCE = ("on_window_close", "final")
@@ -217,7 +217,7 @@ def _written(row: Row, case: WindowCase) -> Row:
     """Write a sent row as a case would: times in ms, `op` in words, keys as they were given."""
     origins = case.origins
     written = {name: origins[name].decoded(v) if name in origins else v for name, v in row.items()}
-    written |= {name: _ms(row[name]) for name in _INSTANTS if name in row}
+    written |= {name: _in_ms(row[name]) for name in case.instants if name in row}
     return written | {"op": OPERATIONS[row["op"]]} if "op" in row else written
 
 
@@ -225,6 +225,10 @@ def _late_row(row: Row, case: WindowCase) -> Row:
     """Write a row that was turned away as the case gave it, with the reason."""
     given = {name: column.decoded(row.get(name)) for name, column in case.columns.items()}
     return given | {TIME: _ms(row[EVENT_US]), "reason": row.get("reason")}
+
+
+def _in_ms(instant: Any) -> Any:
+    return [_ms(us) for us in instant] if isinstance(instant, list) else _ms(instant)
 
 
 def _ms(us: int | None) -> float | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tidegate.errors import ScenarioError
-from tidegate.pipeline import Aggregation, Window
+from tidegate.pipeline import ORIGINAL_EVENT_TS, Aggregation, Window
 from tidegate.testing.columns import Column, key_column, value_column
 from tidegate.testing.wellformed import Row, integer_at, mapping_at, rows_at, us_at
 
@@ -80,12 +80,25 @@ class WindowCase:
     def origins(self) -> dict[str, Column]:
         """Every output that holds values of an input column, and that column."""
         groups = {name: self.columns[name] for name in self.window.group_by}
-        kept = {
-            each.output_name: self.columns[each.input_column]
-            for each in self.window.aggregations
-            if each.kind in _KINDS_THAT_KEEP_VALUES and each.input_column in self.columns
+        return groups | {
+            name: self.columns[column]
+            for name, column in self._kept.items()
+            if column in self.columns
         }
-        return groups | kept
+
+    @property
+    def instants(self) -> tuple[str, ...]:
+        """The outputs that are times, in microseconds where an engine gives them."""
+        original = (name for name, column in self._kept.items() if column == ORIGINAL_EVENT_TS)
+        return ("window_start", "window_end", *original)
+
+    @property
+    def _kept(self) -> dict[str, str]:
+        return {
+            each.output_name: each.input_column
+            for each in self.window.aggregations
+            if each.kind in _KINDS_THAT_KEEP_VALUES and each.input_column is not None
+        }
 
 
 def window_case(case: Mapping[str, Any]) -> WindowCase:
@@ -99,7 +112,9 @@ def window_case(case: Mapping[str, Any]) -> WindowCase:
     written = mapping_at(case.get("window"), "window")
     window = Window(**window_keywords(case, written, rows))
     columns = _columns(window, rows)
-    usual = {GAP: written[GAP]} if window.gap_column and written.get(GAP) is not None else {}
+    usual: Row = {}
+    if window.gap_column == GAP and written.get(GAP) is not None:
+        usual = {GAP: written[GAP]}
     return WindowCase(
         window=window,
         columns=columns,
@@ -120,11 +135,12 @@ def window_keywords(
     keyed = session or any(KEY in row for row in rows)
     filled = {
         "group_by": case.get("group_by") or ([KEY] if keyed else []),
-        "aggregations": [_aggregation(each) for each in case.get("aggregates") or ["count"]],
+        "aggregations": [aggregation_of(each) for each in case.get("aggregates") or ["count"]],
     }
     if not session:
         return filled | said
-    if "nonpositive_gap" in said or any(GAP in row for row in rows):
+    own_gaps = any(GAP in row for row in rows)
+    if own_gaps or ("nonpositive_gap" in said and GAP not in said):
         said = {"gap_column": GAP} | {n: v for n, v in said.items() if n != GAP}
     return filled | {"max_session_duration_ms": _beyond(said.get(GAP))} | said
 
@@ -134,7 +150,7 @@ def _beyond(gap_ms: Any) -> int:
     return max(NO_CAP_MS, gap_ms + 1) if isinstance(gap_ms, int) else NO_CAP_MS
 
 
-def _aggregation(written: Any) -> Aggregation:
+def aggregation_of(written: Any) -> Aggregation:
     """Make an aggregate over `value`, named as it is written; a mapping may say otherwise."""
     if isinstance(written, Mapping):
         said = dict(written)
@@ -147,11 +163,12 @@ def _aggregation(written: Any) -> Aggregation:
 
 
 def _columns(window: Window, rows: Sequence[Row]) -> dict[str, Column]:
-    inputs = [each.input_column for each in window.aggregations if each.input_column]
+    inputs = [name for each in window.aggregations if (name := each.input_column)]
     gap = [window.gap_column] if window.gap_column else []
     in_rows = (name for row in rows for name in row if name != TIME)
     columns = {}
-    for name in dict.fromkeys([*window.group_by, *gap, *inputs, *in_rows]):
+    named = dict.fromkeys([*window.group_by, *gap, *inputs, *in_rows])
+    for name in (name for name in named if name != ORIGINAL_EVENT_TS):
         make = key_column if name in window.group_by else value_column
         columns[name] = make(name, (row.get(name) for row in rows))
     return columns
@@ -169,7 +186,7 @@ def _clock(watermark: Mapping[str, Any]) -> Clock:
     )
 
 
-def _step(step: Row, n: int, columns: Mapping[str, Column], usual: Mapping[str, Any]) -> Step:
+def _step(step: Row, n: int, columns: Mapping[str, Column], usual: Row) -> Step:
     at = f"step {n}: "
     actions = [name for name in _ACTIONS if name in step]
     if len(actions) != 1:
@@ -185,7 +202,7 @@ def _step(step: Row, n: int, columns: Mapping[str, Column], usual: Mapping[str, 
 
 
 def _engine_rows(
-    rows: Iterable[Row], n: int, columns: Mapping[str, Column], usual: Mapping[str, Any]
+    rows: Iterable[Row], n: int, columns: Mapping[str, Column], usual: Row
 ) -> list[Row]:
     engine_rows = []
     for place, row in enumerate(rows):

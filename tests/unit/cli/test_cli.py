@@ -73,9 +73,7 @@ def test_several_paths_are_one_run(tmp_path: Path) -> None:
         (["scenery"], "scenery"),
     ],
 )
-def test_a_mistake_of_the_user_is_told_without_a_traceback(
-    arguments: list[str], said: str
-) -> None:
+def test_a_mistake_of_the_user_is_told_without_a_traceback(arguments: list[str], said: str) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert said in result.stderr

@@ -44,12 +44,8 @@ def test_a_column_that_was_not_sent_is_a_mismatch_even_when_null_is_expected() -
 def test_order_is_free_but_number_is_not() -> None:
     rows = [{"key": "a"}, {"key": "b"}, {"key": "a"}]
     assert row_mismatches("step 1", rows, rows[::-1]) == []
-    assert row_mismatches("step 1", rows, rows[:2]) == [
-        "step 1: expected and not sent: {key: 'a'}"
-    ]
-    assert row_mismatches("step 1", rows[:2], rows) == [
-        "step 1: sent and not expected: {key: 'a'}"
-    ]
+    assert row_mismatches("step 1", rows, rows[:2]) == ["step 1: expected and not sent: {key: 'a'}"]
+    assert row_mismatches("step 1", rows[:2], rows) == ["step 1: sent and not expected: {key: 'a'}"]
 
 
 def test_a_vague_row_gives_way_to_an_exact_one() -> None:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-
 from tests.unit.testing.scripted import Row, Scripted, run, sent
+
 from tidegate.errors import StateLimitReached
 from tidegate.testing import Scenario, run_scenario
 
@@ -172,7 +172,11 @@ def test_the_final_table_of_a_changelog_is_its_replay() -> None:
 
 
 def test_a_window_that_must_go_out_once_may_not_go_out_twice() -> None:
-    case = {"window": TUMBLING | {"emit": "final"}, "steps": [{"rows": []}], "final": [{"count": 1}]}
+    case = {
+        "window": TUMBLING | {"emit": "final"},
+        "steps": [{"rows": []}],
+        "final": [{"count": 1}],
+    }
     twice = run(case, sent(_row(0, 1)), sent(_row(0, 1)))
     assert len(twice.mismatches) == 1
 
@@ -191,9 +195,7 @@ def test_what_the_watermark_sent_stays_beside_what_rows_change_after_it() -> Non
     case = {
         "window": TUMBLING | {"late_data": "reopen", "allowed_lateness_ms": 100},
         "watermark": {"mode": "per_record"},
-        "steps": [
-            {"rows": [{"ts": n} for n in (1, 2, 3)], "expect": [{"count": 1}, {"count": 3}]}
-        ],
+        "steps": [{"rows": [{"ts": n} for n in (1, 2, 3)], "expect": [{"count": 1}, {"count": 3}]}],
     }
     answers = [sent(_row(0, 1)), sent(), sent(), sent(_row(0, 2)), sent(), sent(_row(0, 3))]
     assert run(case, *answers).mismatches == []

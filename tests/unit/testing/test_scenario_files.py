@@ -50,9 +50,7 @@ def test_a_folder_gives_the_cases_of_all_yaml_files_below_it(tmp_path: Path) -> 
         ("cases: [{id: one}, {id: one}]", "case one: the id is used twice"),
     ],
 )
-def test_a_broken_file_is_named_with_what_is_wrong(
-    tmp_path: Path, text: str, problem: str
-) -> None:
+def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, problem: str) -> None:
     path = _file(tmp_path, text)
     with pytest.raises(ScenarioError) as raised:
         load_scenarios(path)

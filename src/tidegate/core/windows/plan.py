@@ -126,12 +126,16 @@ class WindowPlan:
 
     def keys_of(self, events: Events) -> Keys:
         """The distinct keys of the rows, and the key of each row."""
-        columns = events.columns.select(pl.col(name).alias(KEY_PREFIX + name) for name in self.keys)
-        return distinct_keys(events.key_hash, columns)
+        columns = [events.columns[name].alias(KEY_PREFIX + name) for name in self.keys]
+        if not columns:
+            columns = [pl.Series(KEY_PREFIX, [None], dtype=pl.Boolean).new_from_index(0, len(events))]
+        return distinct_keys(events.key_hash, pl.DataFrame(columns))
 
     @property
     def key_schema(self) -> dict[str, pl.DataType]:
-        """The key columns of state."""
+        """The key columns of state; a window over all rows has one key, a column of NULLs."""
+        if not self.keys:
+            return {KEY_PREFIX: pl.Boolean()}
         return {KEY_PREFIX + name: dtype for name, dtype in self.keys.items()}
 
     def key_values(self, rows: pl.DataFrame) -> list[pl.Series]:

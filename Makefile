@@ -1,0 +1,44 @@
+# The front door. `make help` says what there is.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export JAVA_TOOL_OPTIONS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test bench lock clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## .venv with everything, exactly as pinned
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 is missing: install it, or run make PYTHON=/path/to/python"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+check: setup ## format, lint, types, architecture: seconds
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## put the code in form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup ## all tests, with the real servers they need
+	@scripts/need-java
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: setup ## the figures, each a ratio within one run, its output checked
+	$(BIN)/python -m pytest benchmarks -p no:randomly -p no:xdist -q -s
+
+lock: ## pin exact versions of what is installed by the ranges of pyproject.toml
+	scripts/lock
+
+clean: ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,242 @@
+"""The plan in words, for a terminal: what is read, computed, kept and sent, without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate.pipeline.binding import BoundWindow
+from tidegate.pipeline.graph import bound_operators, inputs_of, sinks_of
+from tidegate.pipeline.masking import listed, masked
+from tidegate.pipeline.pipeline_rules import REJECTED
+from tidegate.pipeline.sizing import bytes_per_window, growing_parts
+from tidegate.pipeline.source import ARRIVAL, Source
+from tidegate.pipeline.store import StateStore
+from tidegate.pipeline.target import Target
+from tidegate.pipeline.watermark import Watermark
+from tidegate.pipeline.window import Aggregation, Window
+
+if TYPE_CHECKING:
+    from tidegate.pipeline.pipeline import Pipeline
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+_SIZES: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+
+_EMIT: Final = {
+    "on_watermark": "once, when its lateness is over",
+    "on_window_close": "once, when its lateness is over",
+    "final": "once, when its lateness is over; late rows are gone",
+    "on_update": "in each epoch that changed it, as it is then",
+    "changelog": "every change as rows with op (+I, -U, +U, -D)",
+}
+
+
+def explained(pipeline: Pipeline) -> str:
+    """Describe `pipeline` in sections, each a title and indented lines."""
+    bound = bound_operators(pipeline)
+    sections = [
+        ("sources", [line for each in pipeline.sources for line in _source(pipeline, each)]),
+        *((f"operator {each.id}", [*_operator(pipeline, each)]) for each in pipeline.operators),
+        ("state", [*_state(pipeline, bound)]),
+        ("target", [_target(pipeline.target)]),
+        ("channels", [*_channels(pipeline)]),
+        *_outputs(pipeline, bound),
+    ]
+    texts = ["\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections]
+    return "\n\n".join([f"pipeline {pipeline.name}", *texts]) + "\n"
+
+
+def duration_text(ms: int) -> str:
+    """Write a duration for people.
+
+    >>> duration_text(90_000), duration_text(1_500), duration_text(0)
+    ('1 min 30 s', '1 s 500 ms', '0 ms')
+    """
+    parts = []
+    for unit, length in _UNITS:
+        count, ms = divmod(ms, length)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 ms"
+
+
+def bytes_text(count: int) -> str:
+    """Write a number of bytes for people.
+
+    >>> bytes_text(96), bytes_text(96_000_000)
+    ('96 bytes', '96 MB')
+    """
+    for unit, size in _SIZES:
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _source(pipeline: Pipeline, source: Source) -> Iterator[str]:
+    yield f"{source.name}: {source.format}{_options(source.options)}"
+    yield f"  event time  {_event_time(source)}"
+    yield f"  watermark   {_watermark(pipeline.watermark_of(source.name))}"
+    if source.transform is not None:
+        yield f"  transform   {' '.join(source.transform.split())}"
+
+
+def _event_time(source: Source) -> str:
+    if source.event_time == ARRIVAL:
+        return "the clock when the row is read"
+    unit = f", {source.event_time_unit} since 1970" if source.event_time_unit else ""
+    return f"column {source.event_time}{unit}"
+
+
+def _watermark(watermark: Watermark) -> str:
+    disorder = watermark.max_out_of_order_ms
+    parts = [
+        f"latest event seen, less {duration_text(disorder)}" if disorder else "latest event seen"
+    ]
+    if watermark.advance_threshold is not None:
+        parts.append(f"moves after {watermark.advance_threshold} more rows")
+    parts.append(f"idle after {duration_text(watermark.source_idleness_ms)}")
+    if watermark.advance_when_idle:
+        parts.append("follows the clock while all are idle")
+    if watermark.max_future_skew_ms is not None:
+        skew = duration_text(watermark.max_future_skew_ms)
+        parts.append(f"rows over {skew} ahead of the clock are rejected")
+    return "; ".join(parts)
+
+
+def _operator(pipeline: Pipeline, window: Window) -> Iterator[str]:
+    yield f"reads     {listed(inputs_of(pipeline)[window.id], 'and')}"
+    yield f"windows   {_windows(window)}"
+    yield f"keys      {', '.join(window.group_by) or 'none: one group for all rows'}"
+    names = [each.output_name for each in window.aggregations]
+    width = max(map(len, names))
+    for place, each in enumerate(window.aggregations):
+        title = "computes" if place == 0 else ""
+        yield f"{title:<9} {each.output_name:<{width}} = {_aggregation(each)}"
+    yield f"late      {_late(window)}"
+    yield f"sends     a window {_emit(window)}"
+
+
+def _windows(window: Window) -> str:
+    if window.kind == "session":
+        return f"{_session(window)}, sealed at {duration_text(window.max_session_duration_ms or 0)}"
+    width = duration_text(window.width_ms or 0)
+    text = f"tumbling, {width} each"
+    if window.kind == "hopping":
+        text = f"hopping, {width} each, a new one every {duration_text(window.hop_ms or 0)}"
+    offset = window.offset_ms
+    sign = "-" if offset < 0 else ""
+    return f"{text}, bounds moved by {sign}{duration_text(abs(offset))}" if offset else text
+
+
+def _session(window: Window) -> str:
+    if window.gap_ms is not None:
+        return f"session, over after {duration_text(window.gap_ms)} of silence"
+    without = "left out" if window.nonpositive_gap == "drop" else "a session of length 0"
+    return (
+        f"session, over after the silence that column {window.gap_column} gives in ms "
+        f"(a row without: {without})"
+    )
+
+
+def _aggregation(each: Aggregation) -> str:
+    if each.kind == "count":
+        return "number of rows"
+    detail = {
+        "count_distinct": f", {each.mode}"
+        + (f", at most {each.max_distinct}" if each.max_distinct else ""),
+        "collect": f", at most {each.max_values}",
+    }.get(each.kind, "")
+    return f"{each.kind}({each.input_column}){detail}"
+
+
+def _late(window: Window) -> str:
+    held = window.allowed_lateness_ms
+    if held == "unbounded":
+        return "never: a window takes rows for ever, and is held for ever"
+    over = f"is {duration_text(held)} past" if held else "passes"
+    return f"once the watermark {over} the end of their window, rows {_fate(window)}"
+
+
+def _fate(window: Window) -> str:
+    if window.late_data in ("side_output", "dlq"):
+        return f"go to channel {window.late_channel}, with the reason"
+    if window.late_data == "reassign":
+        most = duration_text(window.max_lateness_ms or 0)
+        return f"count at the watermark if at most {most} late, else are dropped and counted"
+    return "are dropped and counted"
+
+
+def _emit(window: Window) -> str:
+    if window.emit == "every":
+        period = duration_text(window.every_ms or 0)
+        return f"every {period} of event time if it changed, when it closes and when it is over"
+    if window.emit == "on_watermark" and window.late_data == "reopen":
+        return "when it closes, and again whenever late rows change it"
+    return _EMIT[window.emit]
+
+
+def _state(pipeline: Pipeline, bound: Mapping[str, BoundWindow]) -> Iterator[str]:
+    store = pipeline.state_store
+    yield _store(store)
+    for window in pipeline.operators:
+        size = bytes_per_window(window, bound.get(window.id))
+        yield f"{window.id}: about {bytes_text(size)} per key and open window{_total(store, size)}"
+        yield from (f"  {part}" for part in growing_parts(window))
+    yield from _limits(store)
+
+
+def _store(store: StateStore) -> str:
+    where = {
+        "sqlite": f"sqlite in {masked('', store.url)}",
+        "postgres": "postgres" + (f", schema {store.schema_name}" if store.schema_name else ""),
+        "in_memory": "in memory: a crash loses all of it",
+    }[store.kind]
+    return f"{where}; table of keys every {duration_text(store.checkpoint_interval_ms)}"
+
+
+def _total(store: StateStore, size: int) -> str:
+    if store.max_keys is None:
+        return ""
+    return (
+        f", {bytes_text(size * store.max_keys)} with one window for each of {store.max_keys:,} keys"
+    )
+
+
+def _limits(store: StateStore) -> Iterator[str]:
+    limits = [f"{store.max_keys:,} keys"] if store.max_keys is not None else []
+    if store.max_state_bytes is not None:
+        limits.append(bytes_text(store.max_state_bytes))
+    then = "the pipeline stops" if store.on_state_cap == "stop" else "rows of new keys are shed"
+    yield f"limit: {listed(limits)}; then {then}" if limits else "no limit"
+
+
+def _target(target: Target) -> str:
+    how = "appends only" if target.appends_only else "replaces and deletes by key"
+    return f"{target.format}{_options(target.options)}: {how}"
+
+
+def _channels(pipeline: Pipeline) -> Iterator[str]:
+    for name, target in pipeline.channels.items():
+        yield f"{name}: {target.format}{_options(target.options)}"
+    if REJECTED not in pipeline.channels:
+        yield f"{REJECTED}: counted only"
+
+
+def _outputs(
+    pipeline: Pipeline, bound: Mapping[str, BoundWindow]
+) -> Iterator[tuple[str, list[str]]]:
+    for sink in sinks_of(pipeline):
+        if sink in bound:
+            schema = bound[sink].output_schema
+            yield "output columns", _aligned((name, str(kind)) for name, kind in schema.items())
+
+
+def _aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    rows = [*pairs]
+    width = max(len(name) for name, _ in rows)
+    return [f"{name:<{width}}  {text}" for name, text in rows]
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    shown = masked("", options)
+    return f" ({', '.join(f'{name}={value!r}' for name, value in shown.items())})" if shown else ""

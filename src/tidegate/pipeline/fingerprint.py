@@ -1,0 +1,166 @@
+"""What a pipeline's state and output depend on, and what changed since they were written.
+
+Stored state belongs to one fingerprint. A setting that is left out of it may change
+between two runs: see `MAY_CHANGE`. Fields at their default are left out too, so that
+a new version, with a new field, does not turn every stored pipeline into another one;
+the price is that the default of a field in the fingerprint can never change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.graph import bound_operators, inputs_of
+from tidegate.pipeline.masking import masked, masked_text
+from tidegate.pipeline.source import Source
+from tidegate.pipeline.target import Target
+from tidegate.pipeline.validation import Value
+from tidegate.pipeline.window import Aggregation, Window
+
+if TYPE_CHECKING:
+    from tidegate.pipeline.pipeline import Pipeline
+
+VERSION: Final = 1
+"""Of the form of the fingerprint itself."""
+
+MAY_CHANGE: Final = {
+    "watermark": "moves on from where it is, by the new settings",
+    "sources[].watermark": "as for the pipeline",
+    "sources[].columns": "but for the types of the columns that operators read",
+    "sources[].options": "but for those that say what is read, see `IDENTITY_OPTIONS`",
+    "target.options": "but for those that say where results go, see `IDENTITY_OPTIONS`",
+    "state_store": "state says itself which pipeline it belongs to, wherever it is",
+    "operators[].aggregations[].max_distinct": "a bound, not part of the result",
+    "operators[].aggregations[].max_values": "a bound, not part of the result",
+}
+"""What may change between two runs of a pipeline with the same state, and why."""
+
+IDENTITY_OPTIONS: Final = frozenset(
+    (
+        *("path", "paths", "table", "dbtable", "database", "schema", "catalog", "url"),
+        *("topic", "topics", "pattern", "subscribe", "subscribepattern", "assign", "key"),
+    )
+)
+"""Options that say which folder, topic or table is meant, in lower case."""
+
+_USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
+_DSN_PLACE: Final = re.compile(r"\b(?:host|hostaddr|port|dbname)\s*=\s*(?:'[^']*'|\S+)")
+
+
+def canonical(pipeline: Pipeline, columns: Mapping[str, Columns] | None = None) -> dict[str, Any]:
+    """Give everything that state and output depend on, as JSON without secrets.
+
+    `columns` has the columns of sources as they turned out to be; without it the types
+    of undeclared ones are not part of the result.
+    """
+    inputs, bound = inputs_of(pipeline), bound_operators(pipeline, columns)
+    return {
+        "version": VERSION,
+        "name": pipeline.name,
+        "sources": {each.name: _source(each) for each in pipeline.sources},
+        "source_order": [each.name for each in pipeline.sources],
+        "operators": {
+            each.id: _window(each, inputs[each.id], bound.get(each.id))
+            for each in pipeline.operators
+        },
+        "target": _target(pipeline.target),
+        "channels": {name: _target(each) for name, each in pipeline.channels.items()},
+    }
+
+
+def digest(fields: Mapping[str, Any]) -> str:
+    """Hash canonical fields: 64 hexadecimal digits, the same on every machine."""
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Name each difference between two canonical forms, with the old and the new value."""
+    return [*_differences("", old, new)]
+
+
+def _source(source: Source) -> dict[str, Any]:
+    fields = _given(source, leave_out={"name", "watermark", "columns", "options"})
+    return {**fields, **_identity(source.options)}
+
+
+def _target(target: Target) -> dict[str, Any]:
+    return {"format": target.format, "mode": target.mode, **_identity(target.options)}
+
+
+def _window(window: Window, inputs: tuple[str, ...], bound: BoundWindow | None) -> dict[str, Any]:
+    fields = _given(window, leave_out={"id", "inputs", "group_by", "aggregations"})
+    aggregations = {
+        each.output_name: _given(each, leave_out={"output_name", "max_distinct", "max_values"})
+        for each in window.aggregations
+    }
+    return {
+        **fields,
+        "inputs": [*inputs],
+        "group_by": [*window.group_by],
+        "aggregations": aggregations,
+        "output_order": [*aggregations],
+        **(
+            {"types": {name: str(each) for name, each in bound.types_read.items()}} if bound else {}
+        ),
+    }
+
+
+def _given(value: Value, leave_out: set[str]) -> dict[str, Any]:
+    defaults = {name: info.default for name, info in type(value).model_fields.items()}
+    fields = value.model_dump(exclude=leave_out)
+    return {name: item for name, item in fields.items() if item != defaults[name]}
+
+
+def _identity(options: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: _place(name, value) for name, value in options.items() if _says_which(name)}
+    return {"options": known} if known else {}
+
+
+def _says_which(option: str) -> bool:
+    return option.lower() in IDENTITY_OPTIONS
+
+
+def _place(name: str, value: Any) -> Any:
+    if name.lower() == "url":
+        return _address(str(value))
+    if isinstance(value, Mapping):
+        return {key: _place(key, item) for key, item in masked(name, value).items()}
+    if isinstance(value, list | tuple):
+        return [_place(name, item) for item in value]
+    return value if isinstance(value, int | float | None) else masked_text(str(value))
+
+
+def _address(url: str) -> str:
+    if "://" in url:
+        return masked_text(_USER.sub("", url.partition("?")[0]))
+    return " ".join(sorted(pair[0] for pair in _DSN_PLACE.finditer(url)))
+
+
+def _differences(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*old, *new}):
+        at = key if path in ("", "operators") else f"{path}.{key}"
+        before, after = old.get(key, _default(key)), new.get(key, _default(key))
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _differences(at, before, after)
+        elif isinstance(before, Mapping) or isinstance(after, Mapping):
+            yield f"{at} was {'removed' if isinstance(before, Mapping) else 'added'}"
+        elif before != after:
+            yield f"{at} changed from {before!r} to {after!r}"
+
+
+def _default(key: str) -> Any:
+    return _DEFAULTS.get(key)
+
+
+_DEFAULTS: Final = {
+    name: info.get_default(call_default_factory=True)
+    for cls in (Source, Aggregation, Window)
+    for name, info in cls.model_fields.items()
+    if not info.is_required()
+}

@@ -1,0 +1,161 @@
+"""The pipeline: everything about what to run, in one value."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from tidegate.errors import InMemoryStateWarning, Problem
+from tidegate.pipeline import pipeline_rules
+from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.explain import explained
+from tidegate.pipeline.fieldtypes import DERIVED, Freeze, Name, nothing
+from tidegate.pipeline.fingerprint import canonical, digest
+from tidegate.pipeline.graph import bound_operators, inputs_of
+from tidegate.pipeline.jsonschema import schema_for_editors
+from tidegate.pipeline.source import Source
+from tidegate.pipeline.store import StateStore
+from tidegate.pipeline.target import Target
+from tidegate.pipeline.validation import Rule, SpelledOut, Value, readable
+from tidegate.pipeline.watermark import Watermark
+from tidegate.pipeline.window import Window
+
+_IN_MEMORY = (
+    "pipeline {name!r} keeps its state in memory only: a crash or restart loses every open "
+    "window; use StateStore() to keep it in ./.tidegate, or kind='postgres'"
+)
+
+
+class Pipeline(Value):
+    """Sources, the operators that read them, and the target of the results.
+
+    `window=Window(...)` is short for one operator, `late=` and `rejected=` for the
+    channels of these names, and a single source needs no list.
+    """
+
+    name: Name
+    """What state, offsets and metrics are kept under."""
+    sources: Sequence[Source]
+    """Where rows come from; their order decides between rows with equal event times."""
+    operators: Sequence[Window] = ()
+    """What is computed, as a graph without cycles; most pipelines have one window."""
+    target: Target
+    """Where the results go."""
+    channels: Annotated[Mapping[str, Target], *Freeze] = Field(default_factory=nothing)
+    """Where other rows go: `late`, or as windows call it, and `rejected`."""
+    watermark: Watermark = Watermark()
+    """How sources measure event time, unless they say otherwise."""
+    state_store: StateStore = DERIVED
+    """Where state is kept; session windows need it to be said."""
+
+    rules: ClassVar[tuple[Rule, ...]] = pipeline_rules.PIPELINE
+    shorthands: ClassVar[tuple[str, ...]] = ("window", "late", "rejected")
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913 - one keyword for each part
+            self,
+            *,
+            name: str,
+            sources: Source | Sequence[Source],
+            target: Target,
+            window: Window | None = None,
+            operators: Sequence[Window] = (),
+            channels: Mapping[str, Target] = ...,
+            late: Target | None = None,
+            rejected: Target | None = None,
+            watermark: Watermark = ...,
+            state_store: StateStore | None = None,
+        ) -> None: ...
+
+    else:
+
+        def __init__(self, /, **data: Any) -> None:
+            super().__init__(**data)
+            if self.state_store.kind == "in_memory":
+                message = _IN_MEMORY.format(name=self.name)
+                warnings.warn(message, InMemoryStateWarning, stacklevel=2)
+
+    @classmethod
+    def spelled_out(cls, data: Mapping[str, Any]) -> SpelledOut:
+        """Put a single source, the window and the short channels where they belong."""
+        full = {k: v for k, v in data.items() if v is not None or k not in _MAY_BE_NONE}
+        written: dict[str, str] = {}
+        if isinstance(full.get("sources"), Source | Mapping):
+            full["sources"], written["sources[0]"] = [full["sources"]], "sources"
+        problems = [*_window_as_operator(full, written), *_short_channels(full, written)]
+        return SpelledOut(full, written, tuple(problems))
+
+    @classmethod
+    def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Fill in the embedded store, where no session asks for a decision."""
+        kinds = [window.kind for _, window in readable(fields.get("operators", ()), "kind")]
+        if fields.get("state_store", "") is None and "session" not in kinds:
+            return {**fields, "state_store": StateStore()}
+        return fields
+
+    def watermark_of(self, source: str) -> Watermark:
+        """Give the settings that hold for the source of this name."""
+        own = {each.name: each.watermark for each in self.sources}
+        return own[source] or self.watermark
+
+    def inputs(self) -> Mapping[str, tuple[str, ...]]:
+        """For each operator id the names of the sources and operators it reads."""
+        return inputs_of(self)
+
+    def bound(self, columns: Mapping[str, Columns] | None = None) -> Mapping[str, BoundWindow]:
+        """Operators by id with their types, where those are known.
+
+        `columns` has the columns of sources as they turned out to be, transforms
+        included; without it the declared ones count.
+        """
+        return bound_operators(self, columns)
+
+    def fingerprint_fields(self, columns: Mapping[str, Columns] | None = None) -> dict[str, Any]:
+        """Everything that state and output depend on, as JSON; `columns` as in `bound`."""
+        return canonical(self, columns)
+
+    def fingerprint(self, columns: Mapping[str, Columns] | None = None) -> str:
+        """Hash what state and output depend on; `columns` as in `bound`."""
+        return digest(canonical(self, columns))
+
+    def explain(self) -> str:
+        """Describe the plan for people, without secrets."""
+        return explained(self)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Describe what `from_dict` takes, for editors."""
+        return schema_for_editors(cls)
+
+
+_MAY_BE_NONE = ("window", "late", "rejected", "state_store")
+
+
+def _window_as_operator(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:
+    if "window" not in full:
+        return []
+    window = full.pop("window")
+    if full.get("operators"):
+        hint = "put the window into operators, or remove operators"
+        return [Problem("window", "window and operators", "one of the two", hint)]
+    full["operators"], written["operators[0]"] = [window], "window"
+    return []
+
+
+def _short_channels(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:
+    problems = []
+    for name in ("late", "rejected"):
+        channels = full.get("channels", {})
+        if name not in full or not isinstance(channels, Mapping):
+            continue
+        target = full.pop(name)
+        if name in channels:
+            found, expected = f"{name} and channels.{name}", "one of the two"
+            problems.append(Problem(name, found, expected, "remove one of them"))
+            continue
+        full["channels"], written[f"channels.{name}"] = {**channels, name: target}, name
+    return problems

@@ -1,0 +1,61 @@
+"""How many bytes of state a window costs, roughly: enough to choose limits by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidegate.pipeline.binding import BoundWindow
+from tidegate.pipeline.datatypes import DataType
+from tidegate.pipeline.window import Window
+
+_BYTES: Final = {
+    "boolean": 1,
+    "byte": 1,
+    "short": 2,
+    "int": 4,
+    "float": 4,
+    "date": 4,
+    "decimal": 16,
+    "string": 24,
+    "binary": 24,
+}
+_UNKNOWN_BYTES: Final = 8
+_BOOKKEEPING_BYTES: Final = 60
+"""Key hash and group, bounds, closing and sending times, revision, flags."""
+_PLACE_BYTES: Final = 24
+"""Event time and position, which `first` and `last` are decided by."""
+_SKETCH_BYTES: Final = 16_384
+
+
+def bytes_per_window(window: Window, bound: BoundWindow | None) -> int:
+    """Estimate the state of one open window of one key, without what grows with its rows."""
+    keys = [bound.keys[name] if bound else None for name in window.group_by]
+    return _BOOKKEEPING_BYTES + sum(map(_size, keys)) + sum(_aggregate_sizes(window, bound))
+
+
+def growing_parts(window: Window) -> Iterator[str]:
+    """Say what comes on top as a window takes rows."""
+    for each in window.aggregations:
+        if each.kind == "count_distinct" and each.mode == "approx":
+            yield f"{each.output_name}: up to {_SKETCH_BYTES:,} bytes more"
+        if each.kind == "count_distinct" and each.mode == "exact":
+            yield f"{each.output_name}: up to {each.max_distinct:,} values more"
+        if each.kind == "collect":
+            yield f"{each.output_name}: up to {each.max_values:,} values more"
+
+
+def _aggregate_sizes(window: Window, bound: BoundWindow | None) -> Iterator[int]:
+    types = bound.types_read if bound else {}
+    for each in window.aggregations:
+        read = _size(types.get(each.input_column or ""))
+        if each.kind in ("first", "last"):
+            yield read + _PLACE_BYTES
+        elif each.kind in ("min", "max"):
+            yield read
+        else:
+            yield 16 if each.kind in ("sum", "avg") else 8
+
+
+def _size(kind: DataType | None) -> int:
+    return _BYTES.get(kind.name, _UNKNOWN_BYTES) if kind else _UNKNOWN_BYTES
