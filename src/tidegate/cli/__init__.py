@@ -34,7 +34,7 @@ class EngineName(StrEnum):
 @app.command()
 def scenario(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="YAML files, or folders of them.")
+        list[Path], typer.Argument(metavar="PATH", help="YAML files, or folders of them.")
     ],
     engine: Annotated[
         EngineName,
@@ -43,8 +43,9 @@ def scenario(
 ) -> None:
     """Run scenarios: inputs and what must come out of them, as data.
 
-    Prints a line for each case that fails or is skipped, and how many did what. Exits with 1
-    if any failed, and with 2 if a file cannot be read.
+    Prints a line for each case that fails or is skipped, and how many did what.
+
+    Exits with 1 if any failed, with 2 if a file cannot be read.
     """
     results = [run_scenario(each, engine=engine.value) for each in _loaded(paths)]
     for result in results:

@@ -79,6 +79,25 @@ def expand(starts: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s]:
     return which, starts[which] + nth
 
 
+def search_within(values: Int64s, low: Int64s, high: Int64s, wanted: Int64s) -> Int64s:
+    """For each `wanted`, the first index in its own range `[low, high)` whose value is not less.
+
+    Values ascend within a range. `high` if all are less.
+
+    >>> search_within(np.array([1, 5, 2, 4]), np.array([0, 2]), np.array([2, 4]), np.array([3, 9]))
+    array([1, 4])
+    """
+    low, high = low.copy(), high.copy()
+    open_ = np.flatnonzero(low < high)
+    while len(open_):
+        middle = (low[open_] + high[open_]) // 2
+        less = values[middle] < wanted[open_]
+        low[open_[less]] = middle[less] + 1
+        high[open_[~less]] = middle[~less]
+        open_ = open_[low[open_] < high[open_]]
+    return low
+
+
 def pack(group: Int64s, *columns: Int64s) -> tuple[Int64s, ...]:
     """Each column joined with its group into one integer that orders by (group, value).
 

@@ -18,7 +18,8 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Bools, Int64s, UInt64s, expand, is_new, order_within, spans
+from tidegate.core.arrays import Bools, Int64s, UInt64s, is_new, order_within, search_within
+from tidegate.core.frames import taken
 from tidegate.core.hashing import place
 
 KEY_PREFIX = "key."
@@ -66,35 +67,47 @@ class Segment:
         return place(self.rows["key_hash"].to_numpy())
 
     @cached_property
-    def _distinct_places(self) -> UInt64s:
-        return self.places[is_new(self.places)]
-
-    @cached_property
-    def _times(self) -> Int64s:
-        """The distinct times of the units: few, however many rows."""
-        return self.rows[self.unit_time].unique().sort().to_numpy() if self.unit_time else _NONE
-
-    @cached_property
-    def _codes(self) -> tuple[Int64s, Int64s]:
-        """The distinct unit codes, ascending, and the row at which each begins."""
-        rank = np.cumsum(is_new(self.places)) - 1
-        if self.unit_time is not None:
-            nth = np.searchsorted(self._times, self.rows[self.unit_time].to_numpy())
-            rank = rank * len(self._times) + nth
-        starts = np.flatnonzero(is_new(rank))
-        return rank[starts], starts
-
-    @cached_property
-    def _lengths(self) -> Int64s:
-        return spans(self._codes[1], len(self))
+    def times_us(self) -> Int64s | None:
+        """The time of each row's unit."""
+        return None if self.unit_time is None else self.rows[self.unit_time].to_numpy()
 
     def find(self, units: Units) -> tuple[Int64s, Int64s]:
         """Pairs (unit, row): the rows that this segment holds of each unit."""
-        unit, nth = self._code_of(units)
-        which, row = expand(self._codes[1][nth], self._lengths[nth])
-        unit = unit[which]
+        unit, row = self._beside(units)
         same = _same(self.key_columns, row, units.keys, unit)
         return (unit, row) if same.all() else (unit[same], row[same])
+
+    def _beside(self, units: Units) -> tuple[Int64s, Int64s]:
+        """Pairs (unit, row) with equal hash and time; one round for each further row of a unit."""
+        wanted, unit = place(units.key_hash), np.arange(len(units))
+        row = self._first_rows(wanted, units.time_us)
+        found = []
+        while len(unit):
+            here = np.flatnonzero(self._has(row, wanted[unit], units.time_us, unit))
+            unit, row = unit[here], row[here]
+            found.append((unit, row))
+            row = row + 1
+        return _joined(found)
+
+    def _first_rows(self, wanted: UInt64s, time_us: Int64s | None) -> Int64s:
+        """Where the rows of each unit begin, if it has any."""
+        low = np.searchsorted(self.places, wanted)
+        if self.times_us is None or time_us is None:
+            return low
+        high = np.searchsorted(self.places, wanted, side="right")
+        return search_within(self.times_us, low, high, time_us)
+
+    def _has(
+        self, row: Int64s, wanted: UInt64s, time_us: Int64s | None, unit: Int64s
+    ) -> Bools:
+        """Whether each row is of the unit beside it, as far as hash and time tell."""
+        if len(self) == 0:
+            return np.zeros(len(row), np.bool_)
+        inside = np.minimum(row, len(self) - 1)
+        has = (self.places[inside] == wanted) & (row < len(self))
+        if self.times_us is not None and time_us is not None:
+            has &= self.times_us[inside] == time_us[unit]
+        return has
 
     def knows(self, units: Units) -> Bools:
         """Whether this segment holds a row of each unit."""
@@ -102,12 +115,11 @@ class Segment:
         known[self.find(units)[0]] = True
         return known
 
-    def units_at(self, row: Int64s) -> Units:
-        """The units that the given rows belong to."""
-        rows = self.rows[row]
-        time_us = None if self.unit_time is None else rows[self.unit_time].to_numpy()
-        keys = rows.select(self.key_columns.columns)
-        return Units(key_hash=rows["key_hash"].to_numpy(), keys=keys, time_us=time_us)
+    @property
+    def units(self) -> Units:
+        """The unit of each row."""
+        key_hash = self.rows["key_hash"].to_numpy()
+        return Units(key_hash=key_hash, keys=self.key_columns, time_us=self.times_us)
 
     def within(self, owned: range) -> Segment:
         """The rows of the given key groups; they stand together, so this copies nothing."""
@@ -121,30 +133,16 @@ class Segment:
         """The key columns only."""
         return self.rows.select(c for c in self.rows.columns if c.startswith(KEY_PREFIX))
 
-    def _code_of(self, units: Units) -> tuple[Int64s, Int64s]:
-        """The units whose hash (and time) occurs here, and which of the distinct codes they have."""
-        unit, code = _lookup(self._distinct_places, place(units.key_hash))
-        if units.time_us is None:
-            return unit, code
-        timely, nth = _lookup(self._times, units.time_us[unit])
-        found, code_index = _lookup(self._codes[0], code[timely] * len(self._times) + nth)
-        return unit[timely][found], code_index
-
 
 _NONE = np.empty(0, np.int64)
 
 
-def _lookup(
-    ascending: np.ndarray[tuple[int], np.dtype[np.generic]],
-    wanted: np.ndarray[tuple[int], np.dtype[np.generic]],
-) -> tuple[Int64s, Int64s]:
-    """The indices of `wanted` that occur in `ascending`, and where."""
-    if len(ascending) == 0:
+def _joined(pairs: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    if not pairs:
         return _NONE, _NONE
-    at = np.searchsorted(ascending, wanted)
-    at[at == len(ascending)] = 0
-    hit = np.flatnonzero(ascending[at] == wanted)
-    return hit, at[hit]
+    if len(pairs) == 1:
+        return pairs[0]
+    return np.concatenate([unit for unit, _ in pairs]), np.concatenate([row for _, row in pairs])
 
 
 def _same(left: pl.DataFrame, left_row: Int64s, right: pl.DataFrame, right_row: Int64s) -> Bools:
@@ -170,9 +168,11 @@ class Stack:
         found_units: list[Int64s] = []
         found_rows: list[pl.DataFrame] = []
         for segment in reversed(self.segments):
+            if len(missing) == 0:
+                break
             nth, row = segment.find(units.take(missing))
             found_units.append(missing[nth])
-            found_rows.append(segment.rows[row])
+            found_rows.append(taken(segment.rows, row))
             missing = np.delete(missing, nth)
         return _in_unit_order(found_units, found_rows)
 
@@ -220,7 +220,7 @@ def _in_unit_order(
         return _NONE, None
     unit = np.concatenate(units)
     order = np.argsort(unit, kind="stable")
-    return unit[order], pl.concat(rows)[order]
+    return unit[order], taken(pl.concat(rows), order)
 
 
 def _unknown_to(newer: Sequence[Segment], segment: Segment, row: Int64s) -> Bools:
@@ -228,7 +228,7 @@ def _unknown_to(newer: Sequence[Segment], segment: Segment, row: Int64s) -> Bool
     for other in newer:
         left = np.flatnonzero(unknown)
         if len(left):
-            unknown[left] = ~other.knows(segment.units_at(row[left]))
+            unknown[left] = ~other.knows(segment.units.take(row[left]))
     return unknown
 
 
@@ -242,12 +242,13 @@ def _as_segment(units: Units, unit_time: str | None) -> Segment:
 
 def merged(older: Segment, newer: Segment, *, watermark_us: int) -> Segment:
     """One segment for two neighbours, without what is superseded or forgotten at the watermark."""
-    alive = np.flatnonzero(older.forget_us > watermark_us)
-    alive = alive[_unknown_to([newer], older, alive)]
+    counts = older.forget_us > watermark_us
+    counts[older.find(newer.units)[1]] = False
+    kept = np.flatnonzero(counts)
     fresh = np.flatnonzero(newer.forget_us > watermark_us)
-    row = np.concatenate([alive, fresh + len(older)])
+    row = np.concatenate([kept, fresh + len(older)])
     rows = pl.concat([older.rows, newer.rows])
-    places = np.concatenate([older.places[alive], newer.places[fresh]])
+    places = np.concatenate([older.places[kept], newer.places[fresh]])
     return Segment(rows[row[_unit_order(places, rows, row, older.unit_time)]], older.unit_time)
 
 
@@ -260,6 +261,9 @@ def _unit_order(
         return order
     time_us = rows[unit_time].to_numpy()[row[order]]
     return order[order_within(np.cumsum(is_new(places[order])), time_us)]
+
+
+GROWTH = 2
 
 
 def compacted(stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment, int]:
@@ -275,6 +279,3 @@ def compacted(stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment
         top = merged(older, top, watermark_us=watermark_us)
         replaces += 1
     return top, replaces
-
-
-GROWTH = 2

@@ -17,6 +17,7 @@ from tidegate.pipeline.datatypes import (
     DataType,
     aggregate_result,
 )
+from tidegate.pipeline.fieldtypes import FrozenMapping
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.validation import broken_rules, located, readable
 from tidegate.pipeline.window import Aggregation, Window
@@ -69,7 +70,7 @@ def bind(window: Window, columns: Columns) -> BoundWindow:
     if problems := check_columns(window, columns):
         raise ConfigError(problems)
     columns = _with_original_time(window, columns)
-    keys = {name: _type(columns[name]) for name in window.group_by}
+    keys = FrozenMapping({name: _type(columns[name]) for name in window.group_by})
     return BoundWindow(window, keys, tuple(_bound(each, columns) for each in window.aggregations))
 
 

@@ -27,7 +27,7 @@ _EMIT: Final = {
     "on_window_close": "once, when its lateness is over",
     "final": "once, when its lateness is over; late rows are gone",
     "on_update": "in each epoch that changed it, as it is then",
-    "changelog": "every change as rows with op (+I, -U, +U, -D)",
+    "changelog": "as its changes, in rows with op (+I, -U, +U, -D)",
 }
 
 
@@ -186,11 +186,11 @@ def _state(pipeline: Pipeline, bound: Mapping[str, BoundWindow]) -> Iterator[str
 
 
 def _store(store: StateStore) -> str:
-    where = {
-        "sqlite": f"sqlite in {masked('', store.url)}",
-        "postgres": "postgres" + (f", schema {store.schema_name}" if store.schema_name else ""),
-        "in_memory": "in memory: a crash loses all of it",
-    }[store.kind]
+    if store.kind == "in_memory":
+        return "in memory: a crash loses all of it"
+    where = f"sqlite in {masked('', store.url)}"
+    if store.kind == "postgres":
+        where = f"postgres, schema {store.schema_name}" if store.schema_name else "postgres"
     return f"{where}; table of keys every {duration_text(store.checkpoint_interval_ms)}"
 
 

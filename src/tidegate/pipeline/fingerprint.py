@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.pipeline.binding import BoundWindow, Columns
 from tidegate.pipeline.graph import bound_operators, inputs_of
-from tidegate.pipeline.masking import masked, masked_text
+from tidegate.pipeline.masking import USER_IN_URL, masked, masked_text
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.target import Target
 from tidegate.pipeline.validation import Value
@@ -34,6 +34,7 @@ MAY_CHANGE: Final = {
     "sources[].columns": "but for the types of the columns that operators read",
     "sources[].options": "but for those that say what is read, see `IDENTITY_OPTIONS`",
     "target.options": "but for those that say where results go, see `IDENTITY_OPTIONS`",
+    "channels.*.options": "as for the target",
     "state_store": "state says itself which pipeline it belongs to, wherever it is",
     "operators[].aggregations[].max_distinct": "a bound, not part of the result",
     "operators[].aggregations[].max_values": "a bound, not part of the result",
@@ -48,7 +49,6 @@ IDENTITY_OPTIONS: Final = frozenset(
 )
 """Options that say which folder, topic or table is meant, in lower case."""
 
-_USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
 _DSN_PLACE: Final = re.compile(r"\b(?:host|hostaddr|port|dbname)\s*=\s*(?:'[^']*'|\S+)")
 
 
@@ -138,7 +138,7 @@ def _place(name: str, value: Any) -> Any:
 
 def _address(url: str) -> str:
     if "://" in url:
-        return masked_text(_USER.sub("", url.partition("?")[0]))
+        return masked_text(USER_IN_URL.sub("", url.partition("?")[0]))
     return " ".join(sorted(pair[0] for pair in _DSN_PLACE.finditer(url)))
 
 

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 def inputs_of(pipeline: Pipeline) -> Mapping[str, tuple[str, ...]]:
     """For each operator the names of the sources and operators it reads."""
-    sources = tuple(source.name for _, source in readable(pipeline.sources, "name"))
     resolved: dict[str, tuple[str, ...]] = {}
-    before = sources
-    for _, operator in readable(pipeline.operators, "id", "inputs"):
-        resolved.setdefault(operator.id, operator.inputs or before)
-        before = (operator.id,)
+    before = tuple(source.name for _, source in readable(pipeline.sources, "name"))
+    next_place = 0
+    for place, operator in readable(pipeline.operators, "id", "inputs"):
+        follows = place == next_place  # else the one before it is a draft without a name
+        if operator.inputs or follows:
+            resolved.setdefault(operator.id, tuple(operator.inputs or before))
+        before, next_place = (operator.id,), place + 1
     return resolved
 
 

@@ -13,13 +13,15 @@ from typing import Any, Final
 MASK: Final = "***"
 
 _SECRET_NAME: Final = re.compile(
-    r"pass(word|wd|phrase)?$|passw|pwd|secret|token|credential|(^|[._-])sasl([._-]|$)|jaas"
+    r"(^|[._-])pass$|passw|passphrase|pwd|secret|token|credential|(^|[._-])sasl([._-]|$)|jaas"
     r"|(api|access|account|private|ssl|shared|encryption)[._-]?key|\.key\.|authorization|(^|[._-])auth$",
     re.IGNORECASE,
 )
-_USER_IN_URL: Final = re.compile(r"(?<=://)[^/?#\s]*@")
+USER_IN_URL: Final = re.compile(
+    r"(?<=://)(?:[^\s/?#@:]*:(?!\d+(?:/|$))\S*@|[^\s/?#@]*@)"  # a password may hold a slash
+)
 _SECRET_PAIR: Final = re.compile(
-    r"(?P<name>[\w.-]*(?:password|passwd|pwd|secret|token|passfile|api_?key|access_?key)[\w.-]*)"
+    r"(?P<name>(?:password|passwd|pwd|passfile|secret|token|api_?key|access_?key)[\w.-]*['\"]?)"
     r"(?P<equals>\s*[=:]\s*)(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&;,}]+)",
     re.IGNORECASE,
 )
@@ -41,7 +43,7 @@ def masked_text(text: str) -> str:
     >>> masked_text("postgresql://ann:pw@db/x?sslpassword=s")
     'postgresql://***@db/x?sslpassword=***'
     """
-    return _SECRET_PAIR.sub(rf"\g<name>\g<equals>{MASK}", _USER_IN_URL.sub(f"{MASK}@", text))
+    return _SECRET_PAIR.sub(rf"\g<name>\g<equals>{MASK}", USER_IN_URL.sub(f"{MASK}@", text))
 
 
 def masked(name: str, value: Any) -> Any:

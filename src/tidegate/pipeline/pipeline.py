@@ -149,10 +149,9 @@ def _window_as_operator(full: dict[str, Any], written: dict[str, str]) -> list[P
 def _short_channels(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:
     problems = []
     for name in ("late", "rejected"):
-        channels = full.get("channels", {})
-        if name not in full or not isinstance(channels, Mapping):
+        channels, target = full.get("channels", {}), full.pop(name, None)
+        if target is None or not isinstance(channels, Mapping):
             continue
-        target = full.pop(name)
         if name in channels:
             found, expected = f"{name} and channels.{name}", "one of the two"
             problems.append(Problem(name, found, expected, "remove one of them"))

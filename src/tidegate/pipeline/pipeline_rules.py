@@ -64,9 +64,9 @@ def inputs_are_known(pipeline: Pipeline) -> Problems:
 def nothing_reads_itself(pipeline: Pipeline) -> Problems:
     """Rows flow one way."""
     inputs = inputs_of(pipeline)
-    ordered = in_order(inputs)
+    fine = {*in_order(inputs), *(source.name for source in pipeline.sources)}
     for place, operator in readable(pipeline.operators, "id"):
-        if operator.id not in ordered:
+        if operator.id in inputs and operator.id not in fine:
             found = f"{shown(operator.id)}, whose rows come back to it or to what it reads"
             hint = "take one of the operators of the circle out of the inputs of another"
             yield Problem(f"operators[{place}].inputs", found, "inputs without a circle", hint)
@@ -127,8 +127,9 @@ def columns_fit(pipeline: Pipeline) -> Problems:
     """Where sources declare their columns, operators read what is there."""
     columns, inputs = columns_of(pipeline), inputs_of(pipeline)
     for place, operator in readable(pipeline.operators, "id", "inputs"):
-        read = {name: columns[name] for name in inputs[operator.id] if name in columns}
-        if len(read) == len(inputs[operator.id]):
+        names = inputs.get(operator.id, ())
+        read = {name: columns[name] for name in names if name in columns}
+        if len(read) == len(names):
             yield from located(_column_problems(operator, read), f"operators[{place}]")
 
 

@@ -33,7 +33,7 @@ class Aggregation(Value):
     input_column: Name | None = None
     """The column to aggregate; every kind but `count` needs one."""
     output_name: Name = DERIVED
-    """The name of the result; by default `count`, or kind and column, as in `sum_amount`."""
+    """The name of the result; by default `count`, or kind and column: `sum_amount`."""
     mode: Literal["approx", "exact"] | None = None
     """For `count_distinct`: `approx` (the default; within 2 %) or `exact`, up to `max_distinct`."""
     max_distinct: Annotated[int, Field(gt=0)] | None = None

@@ -154,6 +154,14 @@ def keys_are_free(window: Window) -> Problems:
         yield from _taken(f"group_by[{place}]", name)
 
 
+def inputs_differ(window: Window) -> Problems:
+    """No input twice: its rows would count twice."""
+    for place, name in enumerate(window.inputs):
+        if name in window.inputs[:place]:
+            at, expected = f"inputs[{place}]", "each input once"
+            yield Problem(at, shown(name), expected, "remove one of the two")
+
+
 def window_computes_something(window: Window) -> Problems:
     """At least one aggregation."""
     if not window.aggregations:
@@ -243,6 +251,7 @@ WINDOW: Final = (
     hop_fits_width,
     keys_differ,
     keys_are_free,
+    inputs_differ,
     window_computes_something,
     output_names_differ,
     output_names_are_free,

@@ -20,8 +20,7 @@ _EXPECTED: Final = {
     "less_than_equal": "at most {le}",
     "bool_type": "True or False",
     "dict_type": "a mapping",
-    "list_type": "a list",
-    "sequence_type": "a list",
+    "is_instance_of": "a list",
 }
 _MILLISECONDS: Final = "durations are whole numbers of milliseconds: 30_000 is 30 s"
 

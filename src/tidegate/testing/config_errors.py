@@ -14,8 +14,8 @@ from tidegate.pipeline import Pipeline, Watermark
 from tidegate.testing.compare import text_of_row
 from tidegate.testing.engines import Engine
 from tidegate.testing.scenario import Scenario, ScenarioResult
-from tidegate.testing.wellformed import Row, mapping_at, rows_at
-from tidegate.testing.window_case import GAP, KEY, NO_CAP_MS, aggregation_of
+from tidegate.testing.wellformed import Row, mapping_at, some_rows_at
+from tidegate.testing.window_case import GAP, KEY, aggregation_of, cap_beyond
 
 _USUAL_MS = 1000
 _PIPELINE_KEYS = frozenset({*Pipeline.model_fields, *Pipeline.shorthands}) - {"window"}
@@ -25,9 +25,7 @@ _WATERMARK_KEYS = frozenset(Watermark.model_fields)
 def run_config_error(scenario: Scenario, engine: Engine) -> ScenarioResult:
     """Make a pipeline of each configuration: `ConfigError` must come exactly if it says so."""
     del engine  # a configuration is judged before anything runs
-    configs = rows_at(scenario.case.get("configs"), "configs")
-    if not configs:
-        raise ScenarioError("configs: expected at least one, found none")
+    configs = some_rows_at(scenario.case.get("configs"), "configs")
     lines = [line for n, config in enumerate(configs) for line in _mismatches(n, config)]
     return ScenarioResult(scenario=scenario, mismatches=lines)
 
@@ -95,7 +93,7 @@ def _shape(said: Row) -> Row:
         cap = said.get("max_session_duration_ms")
         below_cap = min(_USUAL_MS, cap - 1) if _above_one(cap) else _USUAL_MS
         gap = {} if "gap_column" in said else {GAP: below_cap}
-        return gap | {"max_session_duration_ms": NO_CAP_MS}
+        return gap | {"max_session_duration_ms": cap_beyond(said.get(GAP))}
     hop, width = said.get("hop_ms"), said.get("width_ms")
     shape = {"width_ms": max(_USUAL_MS, hop) if _above_one(hop) else _USUAL_MS}
     if said["kind"] == "hopping":

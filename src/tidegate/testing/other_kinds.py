@@ -21,13 +21,13 @@ from tidegate.testing.watermarks import (
     run_watermark_single,
     run_watermark_single_steps,
 )
-from tidegate.testing.wellformed import Row, integer_at, list_at, mapping_at, rows_at
+from tidegate.testing.wellformed import Row, integer_at, list_at, mapping_at, some_rows_at
 from tidegate.testing.window_case import GAP, KEY, TIME, window_case
 
 
 def run_assignment_only(scenario: Scenario, engine: Engine) -> ScenarioResult:
     """Ask which windows a time falls in: each time alone under a key of its own, then the end."""
-    times = rows_at(scenario.case.get("assign"), "assign")
+    times = some_rows_at(scenario.case.get("assign"), "assign")
     rows = [
         {KEY: f"assign[{n}]"} | {name: each[name] for name in (TIME, GAP) if name in each}
         for n, each in enumerate(times)
@@ -48,7 +48,7 @@ def run_pairwise_touch(scenario: Scenario, engine: Engine) -> ScenarioResult:
     first: list[Row] = []
     second: list[Row] = []
     expected: list[Row] = []
-    for n, touch in enumerate(rows_at(scenario.case.get("touch"), "touch")):
+    for n, touch in enumerate(some_rows_at(scenario.case.get("touch"), "touch")):
         other = _interval(touch.get("other"), f"touch[{n}].other")
         joins = _boolean(touch, "joins", f"touch[{n}]")
         together, one_by_one = f"touch[{n}] together", f"touch[{n}] one by one"

@@ -37,6 +37,14 @@ def rows_at(value: Any, where: str) -> list[Row]:
     return [mapping_at(row, f"{where}[{n}]") for n, row in enumerate(list_at(value, where))]
 
 
+def some_rows_at(value: Any, where: str) -> list[Row]:
+    """Take a list of at least one mapping: from none nothing could be found wrong."""
+    rows = rows_at(value, where)
+    if not rows:
+        raise ScenarioError(f"{where}: expected at least one, found none")
+    return rows
+
+
 def integer_at(value: Any, where: str) -> int:
     """Take an integer; a boolean is none."""
     if type(value) is not int:

@@ -142,10 +142,10 @@ def window_keywords(
     own_gaps = any(GAP in row for row in rows)
     if own_gaps or ("nonpositive_gap" in said and GAP not in said):
         said = {"gap_column": GAP} | {n: v for n, v in said.items() if n != GAP}
-    return filled | {"max_session_duration_ms": _beyond(said.get(GAP))} | said
+    return filled | {"max_session_duration_ms": cap_beyond(said.get(GAP))} | said
 
 
-def _beyond(gap_ms: Any) -> int:
+def cap_beyond(gap_ms: Any) -> int:
     """Give a cap that no session of the case reaches, and that is valid with its gap."""
     return max(NO_CAP_MS, gap_ms + 1) if isinstance(gap_ms, int) else NO_CAP_MS
 

@@ -12,11 +12,12 @@ import numpy as np
 import polars as pl
 
 from tidegate.core.aggregates import Aggregate, Part
-from tidegate.core.arrays import Int64s, is_new, spans, stable_argsort
+from tidegate.core.arrays import Int64s, expand, is_new, spans, stable_argsort
 from tidegate.core.emission import Emission
 from tidegate.core.events import Events, Keys, distinct_keys
 from tidegate.core.grouping import Grouped, NameKey
 from tidegate.core.lateness import Lateness
+from tidegate.core.frames import taken
 from tidegate.core.segments import KEY_PREFIX
 
 AGGREGATE_PREFIX = "agg."
@@ -74,37 +75,53 @@ class Aggregates:
         Neighbouring pieces are combined in rounds, so a window that bridges many takes a
         logarithmic number of them. Owners with a single piece are not touched.
         """
-        order = stable_argsort(owner)
-        owner, done, owners = owner[order], [], []
-        while len(order):
-            starts = np.flatnonzero(is_new(owner))
-            size = spans(starts, len(owner))
-            single = starts[size == 1]
-            done.append(pieces[order[single]])
-            owners.append(owner[single])
-            order, owner = np.delete(order, single), np.delete(owner, single)
-            pieces, owner = self._round(pieces[order], owner, name_key)
-            order = np.arange(len(owner))
+        done, owners = [], []
+        while len(owner):
+            pairs = _paired(owner)
+            done.append(pieces[pairs.single])
+            owners.append(owner[pairs.single])
+            combined = self._combined(pieces, owner, pairs, name_key)
+            pieces = pl.concat([combined, pieces[pairs.lone]])
+            owner = np.concatenate([owner[pairs.left], owner[pairs.lone]])
         if not done:
-            return pieces.clear()
-        return pl.concat(done)[stable_argsort(np.concatenate(owners))]
+            return pieces
+        return taken(pl.concat(done), stable_argsort(np.concatenate(owners)))
 
-    def _round(
-        self, pieces: pl.DataFrame, owner: Int64s, name_key: NameKey
-    ) -> tuple[pl.DataFrame, Int64s]:
-        """Combine the 1st piece of each owner with the 2nd, the 3rd with the 4th, and so on."""
-        if len(owner) == 0:
-            return pieces, owner
-        starts = np.flatnonzero(is_new(owner))
-        nth = np.arange(len(owner)) - np.repeat(starts, spans(starts, len(owner)))
-        right = np.flatnonzero(nth % 2 == 1)
-        left = right - 1
-        lone = np.setdiff1d(np.flatnonzero(nth % 2 == 0), left, assume_unique=True)
-        pairs = owner[left]
-        combined = self.combine(pieces[left], pieces[right], lambda pair: name_key(int(pairs[pair])))
-        owner = np.concatenate([pairs, owner[lone]])
-        order = stable_argsort(owner)
-        return pl.concat([combined, pieces[lone]])[order], owner[order]
+    def _combined(
+        self, pieces: pl.DataFrame, owner: Int64s, pairs: _Pairs, name_key: NameKey
+    ) -> pl.DataFrame:
+        if len(pairs.left) == 0:
+            return pieces.clear()
+        left, right = pieces[pairs.left], pieces[pairs.right]
+        return self.combine(left, right, lambda pair: name_key(int(owner[pairs.left[pair]])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """Places of pieces in one round: alone for good, to be combined, without a partner now."""
+
+    single: Int64s
+    left: Int64s
+    right: Int64s
+    lone: Int64s
+
+
+def _paired(owner: Int64s) -> _Pairs:
+    """Pair the 1st piece of each owner with the 2nd, the 3rd with the 4th, and so on."""
+    order = stable_argsort(owner)
+    starts = np.flatnonzero(is_new(owner[order]))
+    size = spans(starts, len(owner))
+    many = size > 2
+    left, right = starts[size == 2], starts[size == 2] + 1
+    lone = np.empty(0, np.int64)
+    if many.any():
+        of, place = expand(starts[many], size[many])
+        nth = place - starts[many][of]
+        odd = nth % 2 == 1
+        left, right = np.append(left, place[odd] - 1), np.append(right, place[odd])
+        lone = place[(nth == size[many][of] - 1) & ~odd]
+    single = starts[size == 1]
+    return _Pairs(single=order[single], left=order[left], right=order[right], lone=order[lone])
 
 
 def _part_name(name: str, part: str) -> str:

@@ -20,6 +20,7 @@ from tidegate.core.arrays import Bools, Int64s, covered, is_new
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
 from tidegate.core.events import Events, Keys, together
+from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
 from tidegate.core.lateness import Late, moved
@@ -190,17 +191,18 @@ class SessionWindow:
         open_ = np.flatnonzero(~judged.held.sealed)
         folded = fold(_items(judged, open_), self.cap_us)
         is_row = folded.item >= len(open_)
+        held_item, row_item = np.flatnonzero(~is_row), np.flatnonzero(is_row)
         pieces = _Pieces(
-            held=open_[folded.item[~is_row]],
-            session_of_held=folded.session[~is_row],
-            row=folded.item[is_row] - len(open_),
-            session_of_row=folded.session[is_row],
+            held=open_[folded.item[held_item]],
+            session_of_held=folded.session[held_item],
+            row=folded.item[row_item] - len(open_),
+            session_of_row=folded.session[row_item],
         )
         return self._touched(judged, folded, pieces, clock)
 
     def _touched(self, judged: Judged, folded: Folded, pieces: _Pieces, clock: Clock) -> Touched:
         """The sessions with what was sent of the pieces they were made of."""
-        rows = judged.held.rows[pieces.held]
+        rows = taken(judged.held.rows, pieces.held)
         before = Sendings.read(
             rows["due_us"].to_numpy(), rows["revision"].to_numpy(), rows["id_out"].to_numpy(), clock
         )
@@ -269,7 +271,7 @@ class SessionWindow:
                 name_key=lambda group: name_key(int(with_rows[group])),
             )
         )
-        held = judged.held.rows.select(list(aggregates.schema))[pieces.held]
+        held = taken(judged.held.rows.select(list(aggregates.schema)), pieces.held)
         owner = np.concatenate([pieces.session_of_held, with_rows])
         return aggregates.reduce(pl.concat([held, lifted]), owner, name_key)
 
