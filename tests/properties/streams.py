@@ -22,25 +22,25 @@ class Epoch:
     watermark_us: int | None
 
 
-AGGREGATIONS = tuple(
-    Aggregation(kind=kind, input_column=column, output_name=f"{kind}_{column}")  # type: ignore[arg-type]  # a literal by construction
-    for kind, column in [
-        ("count_col", "value"),
-        ("sum", "value"),
-        ("min", "value"),
-        ("max", "price"),
-        ("min", "price"),
-        ("avg", "value"),
-        ("first", "value"),
-        ("last", "price"),
-        ("count_distinct", "value"),
-        ("collect", "value"),
-    ]
-) + (Aggregation(kind="count"),)
+AGGREGATIONS = (
+    Aggregation(kind="count"),
+    Aggregation(kind="count_col", input_column="value"),
+    Aggregation(kind="sum", input_column="value"),
+    Aggregation(kind="min", input_column="value"),
+    Aggregation(kind="max", input_column="price"),
+    Aggregation(kind="min", input_column="price"),
+    Aggregation(kind="avg", input_column="value"),
+    Aggregation(kind="first", input_column="value"),
+    Aggregation(kind="last", input_column="price"),
+    Aggregation(kind="count_distinct", input_column="value"),
+    Aggregation(kind="collect", input_column="value"),
+)
 
 
 @st.composite
-def windows(draw: st.DrawFn, *, kinds: tuple[str, ...] = ("session", "tumbling", "hopping")) -> Window:
+def windows(
+    draw: st.DrawFn, *, kinds: tuple[str, ...] = ("session", "tumbling", "hopping")
+) -> Window:
     """Any window, its times a few milliseconds, so that boundaries are met by chance."""
     kind = draw(st.sampled_from(kinds))
     late_data = draw(st.sampled_from(["drop", "reopen", "side_output", "reassign"]))

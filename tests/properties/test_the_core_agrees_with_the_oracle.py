@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.oracle.engine import rules_of
 from tests.oracle.windows import Oracle, OracleEpoch
 from tests.properties.streams import COLUMNS, Epoch, streams, windows
+
 from tidegate.core import local
 from tidegate.core.compiling import polars_type
 from tidegate.core.local import LocalRun
@@ -20,16 +20,19 @@ from tidegate.pipeline import DataType, Window
 SCHEMA = {"event_us": pl.Int64(), **{n: polars_type(DataType.parse(t)) for n, t in COLUMNS.items()}}
 
 
-@given(window=windows(), stream=streams(), shards=st.lists(st.integers(1, 5), min_size=7), flush=st.booleans())
+@given(
+    window=windows(),
+    stream=streams(),
+    shards=st.lists(st.integers(1, 5), min_size=7),
+    flush=st.booleans(),
+)
 def test_every_epoch_is_what_the_rules_say(
     window: Window, stream: list[Epoch], shards: list[int], flush: bool
 ) -> None:
     run, oracle = LocalRun(window, COLUMNS, shards=shards[-1]), Oracle(rules_of(window))
     seen = 0
     for count, epoch in zip(shards, stream, strict=False):
-        placed = [
-            row | {"lane": 0, "offset": seen + n} for n, row in enumerate(epoch.rows)
-        ]
+        placed = [row | {"lane": 0, "offset": seen + n} for n, row in enumerate(epoch.rows)]
         seen += len(placed)
         expected = oracle.epoch(placed, epoch.watermark_us)
         got = run.epoch(table(epoch), epoch.watermark_us)
@@ -51,8 +54,16 @@ def table(epoch: Epoch) -> pl.DataFrame:
 def of_core(window: Window, epoch: local.Epoch) -> dict[str, Any]:
     """An epoch of the core as plain, sorted values."""
     return {
-        "rows": _sorted(window, [_plain(row) for row in epoch.rows.drop("session_id", strict=False).to_dicts()]),
-        "retracted": _sorted(window, [_plain({k: row[k] for k in (*window.group_by, "window_start")}) for row in epoch.retracted.to_dicts()]),
+        "rows": _sorted(
+            window, [_plain(row) for row in epoch.rows.drop("session_id", strict=False).to_dicts()]
+        ),
+        "retracted": _sorted(
+            window,
+            [
+                _plain({k: row[k] for k in (*window.group_by, "window_start")})
+                for row in epoch.retracted.to_dicts()
+            ],
+        ),
         "late": _sorted(window, [_plain(row) for row in epoch.late.to_dicts()]),
         "counts": (epoch.reassigned, epoch.left_out),
         "watermark_us": None if epoch.watermark_us == -(2**63) else epoch.watermark_us,
@@ -62,7 +73,8 @@ def of_core(window: Window, epoch: local.Epoch) -> dict[str, Any]:
 def of_oracle(window: Window, epoch: OracleEpoch) -> dict[str, Any]:
     """An epoch of the oracle as plain, sorted values."""
     late = [
-        {k: v for k, v in row.items() if k not in ("lane", "offset", "original_event_ts")} | {"reason": reason}
+        {k: v for k, v in row.items() if k not in ("lane", "offset", "original_event_ts")}
+        | {"reason": reason}
         for row, reason in epoch.late
     ]
     return {

@@ -73,7 +73,9 @@ class ApproximateDistinct:
 def _grown(lists: pl.Series, sketches: pl.Series) -> Part:
     """Lists that grew too long, or stand beside a sketch, poured into sketches."""
     lengths = list_lengths(lists)
-    dense = np.flatnonzero((lengths > EXACT_VALUES) | (sketches.is_not_null().to_numpy() & (lengths > 0)))
+    dense = np.flatnonzero(
+        (lengths > EXACT_VALUES) | (sketches.is_not_null().to_numpy() & (lengths > 0))
+    )
     if len(dense) == 0:
         return {"hashes": lists, "sketch": sketches}
     poured = [_poured(sketches[int(nth)], lists[int(nth)]) for nth in dense]
@@ -85,7 +87,9 @@ def _grown(lists: pl.Series, sketches: pl.Series) -> Part:
 
 
 def _poured(sketch: bytes | None, hashes: pl.Series) -> bytes:
-    grown = hll_sketch(LG_K, tgt_hll_type.HLL_8) if sketch is None else hll_sketch.deserialize(sketch)
+    grown = (
+        hll_sketch(LG_K, tgt_hll_type.HLL_8) if sketch is None else hll_sketch.deserialize(sketch)
+    )
     for value in hashes.to_list():
         grown.update(value)
     return bytes(grown.serialize_compact())
@@ -100,7 +104,8 @@ def _joined(left: bytes, right: bytes) -> bytes:
 
 def _estimate(sketch: bytes) -> int:
     """Read through a union with itself: a sketch's own estimate depends on the order of updates."""
-    return round(hll_sketch.deserialize(_joined(sketch, sketch)).get_estimate())
+    estimate: float = hll_sketch.deserialize(_joined(sketch, sketch)).get_estimate()
+    return round(estimate)
 
 
 @dataclass(frozen=True, slots=True)

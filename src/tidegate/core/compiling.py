@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import polars as pl
 
-from tidegate.core.aggregates import Aggregate, Average, Count, Edge, Extreme, Sum
+from tidegate.core.aggregates import Aggregate, Count, Edge, Extreme
 from tidegate.core.collections import ApproximateDistinct, Collect, ExactDistinct
 from tidegate.core.emission import Emission, Moment
 from tidegate.core.lateness import Lateness
+from tidegate.core.sums import ExactSum, FloatSum, Mean
 from tidegate.core.windows.fixed import FixedWindow
 from tidegate.core.windows.plan import Aggregates, WindowPlan
 from tidegate.core.windows.session import SessionWindow
-from tidegate.pipeline import BoundWindow, DataType, Window, bind
-from tidegate.pipeline.binding import BoundAggregation
+from tidegate.pipeline import (
+    Aggregation,
+    BoundAggregation,
+    BoundWindow,
+    DataType,
+    Window,
+    bind,
+)
 
 WindowOperator: TypeAlias = SessionWindow | FixedWindow
 
@@ -38,7 +45,7 @@ _PLAIN_TYPES: Mapping[str, pl.DataType] = {
 def polars_type(datatype: DataType) -> pl.DataType:
     """The Polars type of a column."""
     if datatype.decimal:
-        return pl.Decimal(datatype.precision, datatype.scale)
+        return pl.Decimal(datatype.precision or 38, datatype.scale or 0)
     if datatype.element is not None:
         return pl.List(polars_type(datatype.element))
     return _PLAIN_TYPES[datatype.name]
@@ -95,31 +102,43 @@ def _moment(window: Window) -> Moment:
 
 
 def _aggregate(bound: BoundAggregation) -> Aggregate:
-    spec, column = bound.aggregation, bound.aggregation.input_column
-    if column is None or bound.input_type is None:
+    column, given = bound.aggregation.input_column, bound.input_type
+    if column is None or given is None:
         return Count()
-    if spec.kind == "count_col":
-        return Count(column)
-    dtype, result = polars_type(bound.input_type), polars_type(bound.result_type)
-    if spec.kind in ("min", "max"):
-        return Extreme(column, dtype, greatest=spec.kind == "max")
-    if spec.kind in ("first", "last"):
-        return Edge(column, dtype, latest=spec.kind == "last")
-    if spec.kind == "collect":
-        return Collect(column, dtype, spec.max_values or 0)
-    if spec.kind == "count_distinct":
-        exact = spec.mode == "exact"
-        return ExactDistinct(column, dtype, spec.max_distinct or 0) if exact else ApproximateDistinct(column)
-    if spec.kind == "avg":
-        return Average(column, _sum(column, bound.input_type, for_mean=True), result)
-    return _sum(column, bound.input_type, for_mean=False)
+    return _builders(bound.aggregation, column, given, bound.result_type)[bound.aggregation.kind]()
 
 
-def _sum(column: str, datatype: DataType, *, for_mean: bool) -> Sum:
-    """The running total: decimals in full width; a mean of integers adds doubles, as Spark does."""
-    if datatype.decimal:
-        digits = min(38, (datatype.precision or 0) + 10)
-        return Sum(column, pl.Decimal(38, datatype.scale or 0), digits)
-    if datatype.integral and not for_mean:
-        return Sum(column, pl.Int64())
-    return Sum(column, pl.Float64())
+def _builders(
+    spec: Aggregation, column: str, given: DataType, result: DataType
+) -> Mapping[str, Callable[[], Aggregate]]:
+    """How each kind of aggregate over a column is made."""
+    dtype = polars_type(given)
+    return {
+        "count_col": lambda: Count(column),
+        "min": lambda: Extreme(column, dtype, greatest=False),
+        "max": lambda: Extreme(column, dtype, greatest=True),
+        "first": lambda: Edge(column, dtype, latest=False),
+        "last": lambda: Edge(column, dtype, latest=True),
+        "sum": lambda: _sum(column, given),
+        "avg": lambda: _mean(column, given, result),
+        "collect": lambda: Collect(column, dtype, spec.max_values or 0),
+        "count_distinct": lambda: (
+            ExactDistinct(column, dtype, spec.max_distinct or 0)
+            if spec.mode == "exact"
+            else ApproximateDistinct(column)
+        ),
+    }
+
+
+def _sum(column: str, given: DataType) -> FloatSum | ExactSum:
+    if given.decimal:
+        return ExactSum(column, digits=min(38, (given.precision or 0) + 10), scale=given.scale)
+    return ExactSum(column) if given.integral else FloatSum(column)
+
+
+def _mean(column: str, given: DataType, result: DataType) -> Mean:
+    """A mean of integers adds doubles, as Spark does; one of decimals has all 38 digits."""
+    if not given.decimal:
+        return Mean(FloatSum(column))
+    total = ExactSum(column, digits=38, scale=given.scale)
+    return Mean(total, precision=result.precision, scale=result.scale)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
@@ -61,9 +62,14 @@ class Sendings:
     id_out: Bools
 
     @staticmethod
-    def read(due_us: Int64s, revision: Int64s, id_out: Bools, clock: Clock) -> Sendings:
-        """Interpret stored columns by the watermark before the epoch."""
-        return Sendings(due_us=due_us, revision=revision, id_out=id_out | (due_us <= clock.before_us))
+    def read(rows: pl.DataFrame, clock: Clock) -> Sendings:
+        """Interpret rows of state by the watermark before the epoch."""
+        due_us = rows["due_us"].to_numpy()
+        return Sendings(
+            due_us=due_us,
+            revision=rows["revision"].to_numpy(),
+            id_out=rows["id_out"].to_numpy() | (due_us <= clock.before_us),
+        )
 
     def out(self, clock: Clock) -> Bools:
         """Whether the current row is out."""

@@ -125,4 +125,3 @@ def _keys_despite_collisions(key_hash: Int64s, columns: pl.DataFrame) -> Keys:
     of_row = np.empty(len(key_hash), np.int64)
     of_row[pairs["@row"].to_numpy()] = pairs["@key"].to_numpy()
     return Keys(key_hash=key_hash[first_row], columns=columns[first_row], of_row=of_row)
-

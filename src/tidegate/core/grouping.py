@@ -63,3 +63,41 @@ def lists_of(values: pl.Series, group: Int64s, groups: int) -> pl.Series:
 def list_lengths(lists: pl.Series) -> Int64s:
     """The length of each list; NULL counts as empty."""
     return lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+
+
+def valid_counts(values: pl.Series, rows: Grouped) -> Int64s:
+    """How many values of each group are not NULL."""
+    if values.null_count() == 0:
+        return rows.sizes
+    return np.add.reduceat(values.is_not_null().to_numpy().astype(np.int64), rows.starts)
+
+
+def reduced(values: pl.Series, rows: Grouped, ufunc: np.ufunc, neutral: Any) -> pl.Series:
+    """Numbers reduced group by group, NULL where a group has no value."""
+    if len(values) == 0:
+        return values
+    filled = values.fill_null(neutral) if values.null_count() else values
+    result = pl.Series(ufunc.reduceat(filled.to_numpy(), rows.starts))
+    return null_where(result, pl.Series(valid_counts(values, rows) == 0))
+
+
+def reduced_by_polars(
+    values: pl.Series, rows: Grouped, by: Callable[[pl.Expr], pl.Expr]
+) -> pl.Series:
+    """Values of types that numpy does not reduce; NULL where a group has no value."""
+    group = pl.Series("group", np.repeat(np.arange(len(rows)), rows.sizes)).set_sorted()
+    frame = pl.DataFrame({"group": group, "value": values})
+    result = frame.group_by("group", maintain_order=True).agg(by(pl.col("value")))["value"]
+    return null_where(result, pl.Series(valid_counts(values, rows) == 0))
+
+
+def null_where(values: pl.Series, missing: pl.Series) -> pl.Series:
+    """The values, NULL where they are `missing`."""
+    if not missing.any():
+        return values
+    return values.zip_with(~missing, nulls(len(values), values.dtype))
+
+
+def nulls(count: int, dtype: pl.DataType) -> pl.Series:
+    """A column of nothing."""
+    return pl.Series([None], dtype=dtype).new_from_index(0, count)

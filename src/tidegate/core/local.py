@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type
 from tidegate.core.events import Events
-from tidegate.core.hashing import KEY_GROUPS, key_group, shard_of, xxhash64
+from tidegate.core.hashing import KEY_GROUPS, SPARK_SEED, key_group, shard_of, xxhash64
 from tidegate.core.segment_format import from_bytes, to_bytes
-from tidegate.core.segments import Segment, Stack
-from tidegate.core.step import StepResult, step
+from tidegate.core.segments import Stack
+from tidegate.core.step import Operator, StepResult, step
 from tidegate.errors import StateLimitReached
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType, Window
@@ -72,7 +72,8 @@ class LocalRun:
         shards: int = 1,
         max_keys: int | None = None,
     ) -> None:
-        self._operator = compile_window(window, columns)
+        self._keys = tuple(window.group_by)
+        self._operator: Operator[Any, Any] = compile_window(window, columns)
         self._types = {name: polars_type(DataType.parse(text)) for name, text in columns.items()}
         self._max_keys = max_keys
         self._stacks = [Stack() for _ in range(shards)]
@@ -133,13 +134,13 @@ class LocalRun:
     def _events(self, rows: pl.DataFrame) -> Events:
         """Rows with the columns cast to the plan's types, placed by the hash of their key."""
         columns = rows.select(pl.col(name).cast(dtype) for name, dtype in self._types.items())
-        keys = [columns[name] for name in self._operator.plan.keys]
+        keys = [columns[name] for name in self._keys]
         count = rows.height
         return Events(
             event_us=rows["event_us"].to_numpy(),
             lane=np.zeros(count, np.int64),
             offset=np.arange(self._rows_seen, self._rows_seen + count),
-            key_hash=xxhash64(keys) if keys else np.full(count, 42),
+            key_hash=xxhash64(keys) if keys else np.full(count, SPARK_SEED),
             columns=columns,
         )
 

@@ -97,14 +97,12 @@ class Segment:
         high = np.searchsorted(self.places, wanted, side="right")
         return search_within(self.times_us, low, high, time_us)
 
-    def _has(
-        self, row: Int64s, wanted: UInt64s, time_us: Int64s | None, unit: Int64s
-    ) -> Bools:
+    def _has(self, row: Int64s, wanted: UInt64s, time_us: Int64s | None, unit: Int64s) -> Bools:
         """Whether each row is of the unit beside it, as far as hash and time tell."""
         if len(self) == 0:
             return np.zeros(len(row), np.bool_)
         inside = np.minimum(row, len(self) - 1)
-        has = (self.places[inside] == wanted) & (row < len(self))
+        has: Bools = (self.places[inside] == wanted) & (row < len(self))
         if self.times_us is not None and time_us is not None:
             has &= self.times_us[inside] == time_us[unit]
         return has
@@ -163,7 +161,7 @@ class Stack:
         return sum(len(segment) for segment in self.segments)
 
     def find(self, units: Units) -> tuple[Int64s, pl.DataFrame | None]:
-        """The rows that hold for `units`, ascending by unit, and the unit of each row."""
+        """The rows that hold for `units`, and the unit of each row."""
         missing = np.arange(len(units))
         found_units: list[Int64s] = []
         found_rows: list[pl.DataFrame] = []
@@ -174,7 +172,9 @@ class Stack:
             found_units.append(missing[nth])
             found_rows.append(taken(segment.rows, row))
             missing = np.delete(missing, nth)
-        return _in_unit_order(found_units, found_rows)
+        if not found_rows:
+            return _NONE, None
+        return np.concatenate(found_units), pl.concat(found_rows)
 
     def rows_where(self, chosen: Sequence[Bools], *, but: Units | None) -> pl.DataFrame | None:
         """The rows marked in `chosen`, one mask a segment, that still count and are not of `but`.
@@ -213,16 +213,6 @@ class Stack:
         return Stack(kept if segment is None else (*kept, segment))
 
 
-def _in_unit_order(
-    units: list[Int64s], rows: list[pl.DataFrame]
-) -> tuple[Int64s, pl.DataFrame | None]:
-    if not rows:
-        return _NONE, None
-    unit = np.concatenate(units)
-    order = np.argsort(unit, kind="stable")
-    return unit[order], taken(pl.concat(rows), order)
-
-
 def _unknown_to(newer: Sequence[Segment], segment: Segment, row: Int64s) -> Bools:
     unknown = np.ones(len(row), np.bool_)
     for other in newer:
@@ -252,9 +242,7 @@ def merged(older: Segment, newer: Segment, *, watermark_us: int) -> Segment:
     return Segment(rows[row[_unit_order(places, rows, row, older.unit_time)]], older.unit_time)
 
 
-def _unit_order(
-    places: UInt64s, rows: pl.DataFrame, row: Int64s, unit_time: str | None
-) -> Int64s:
+def _unit_order(places: UInt64s, rows: pl.DataFrame, row: Int64s, unit_time: str | None) -> Int64s:
     """The order by place, then by time; two ascending runs, which a stable sort only merges."""
     order = np.argsort(places, kind="stable")
     if unit_time is None:

@@ -118,7 +118,11 @@ def step(
         retracted=settled.retracted,
         late=judged.late,
         changes=_changes(held, settled.segment, clock),
-        counts={**judged.counts, "sent": settled.sent.height, "retracted": settled.retracted.height},
+        counts={
+            **judged.counts,
+            "sent": settled.sent.height,
+            "retracted": settled.retracted.height,
+        },
     )
 
 

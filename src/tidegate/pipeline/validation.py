@@ -35,7 +35,7 @@ Rule = Callable[[Any], Iterable[Problem]]
 """Reads a value, or the draft of one, and yields what is wrong between its fields."""
 
 
-class Unreadable(Exception):  # noqa: N818 - a signal to whoever runs the rules, not an error
+class Unreadable(Exception):
     """A rule read a field that is itself wrong: what it would say has to wait for that."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within
+from tidegate.core.arrays import Int64s, expand, is_new, order_within
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
 from tidegate.core.events import Events, Keys, together
@@ -147,9 +147,7 @@ class FixedWindow:
         self, held: Stack, windows: _Windows, lifted: pl.DataFrame, clock: Clock
     ) -> Touched:
         nth, rows = self._recall(held, windows, clock)
-        before = Sendings.read(
-            rows["due_us"].to_numpy(), rows["revision"].to_numpy(), rows["id_out"].to_numpy(), clock
-        )
+        before = Sendings.read(rows, clock)
         owner = np.concatenate([nth, np.arange(len(windows))])
         pieces = pl.concat([rows.select(lifted.columns), lifted])
         partials = self.plan.aggregates.reduce(
@@ -179,9 +177,7 @@ class FixedWindow:
             kept_unit=np.empty(0, np.int64),
         )
 
-    def _recall(
-        self, held: Stack, windows: _Windows, clock: Clock
-    ) -> tuple[Int64s, pl.DataFrame]:
+    def _recall(self, held: Stack, windows: _Windows, clock: Clock) -> tuple[Int64s, pl.DataFrame]:
         """What is held of these windows, and of which."""
         nth, rows = held.find(windows.units)
         return nth, pl.DataFrame(schema=self.schema) if rows is None else rows

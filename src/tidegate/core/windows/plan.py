@@ -15,9 +15,9 @@ from tidegate.core.aggregates import Aggregate, Part
 from tidegate.core.arrays import Int64s, expand, is_new, spans, stable_argsort
 from tidegate.core.emission import Emission
 from tidegate.core.events import Events, Keys, distinct_keys
+from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped, NameKey
 from tidegate.core.lateness import Lateness
-from tidegate.core.frames import taken
 from tidegate.core.segments import KEY_PREFIX
 
 AGGREGATE_PREFIX = "agg."
@@ -145,7 +145,9 @@ class WindowPlan:
         """The distinct keys of the rows, and the key of each row."""
         columns = [events.columns[name].alias(KEY_PREFIX + name) for name in self.keys]
         if not columns:
-            columns = [pl.Series(KEY_PREFIX, [None], dtype=pl.Boolean).new_from_index(0, len(events))]
+            columns = [
+                pl.Series(KEY_PREFIX, [None], dtype=pl.Boolean).new_from_index(0, len(events))
+            ]
         return distinct_keys(events.key_hash, pl.DataFrame(columns))
 
     @property

@@ -192,9 +192,11 @@ class SessionWindow:
         folded = fold(_items(judged, open_), self.cap_us)
         is_row = folded.item >= len(open_)
         held_item, row_item = np.flatnonzero(~is_row), np.flatnonzero(is_row)
+        session_of_held = np.empty(len(open_), np.int64)
+        session_of_held[folded.item[held_item]] = folded.session[held_item]
         pieces = _Pieces(
-            held=open_[folded.item[held_item]],
-            session_of_held=folded.session[held_item],
+            held=open_,
+            session_of_held=session_of_held,
             row=folded.item[row_item] - len(open_),
             session_of_row=folded.session[row_item],
         )
@@ -203,9 +205,7 @@ class SessionWindow:
     def _touched(self, judged: Judged, folded: Folded, pieces: _Pieces, clock: Clock) -> Touched:
         """The sessions with what was sent of the pieces they were made of."""
         rows = taken(judged.held.rows, pieces.held)
-        before = Sendings.read(
-            rows["due_us"].to_numpy(), rows["revision"].to_numpy(), rows["id_out"].to_numpy(), clock
-        )
+        before = Sendings.read(rows, clock)
         of_held = pieces.session_of_held
         changed = pieces.changed(len(folded))
         same_id = judged.held.first_us[pieces.held] == folded.first_us[of_held]
@@ -304,7 +304,7 @@ class SessionWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pieces:
-    """What sessions are made of: held sessions and accepted rows, each ascending by session."""
+    """What sessions are made of: held sessions as they are held, and rows, ascending by session."""
 
     held: Int64s
     session_of_held: Int64s
@@ -337,9 +337,7 @@ def _spread(values: np.ndarray[Any, Any], at: Int64s, count: int) -> np.ndarray[
 
 
 def _highest_of(values: Int64s, at: Int64s, count: int) -> Int64s:
-    """The highest of the values at each place, -1 where there is none; `at` is ascending."""
+    """The highest of the values at each place, -1 where there is none."""
     highest = np.full(count, -1)
-    starts = np.flatnonzero(is_new(at))
-    if len(starts):
-        highest[at[starts]] = np.maximum.reduceat(values, starts)
+    np.maximum.at(highest, at, values)
     return highest

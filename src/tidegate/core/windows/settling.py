@@ -125,13 +125,17 @@ def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl
     parts = [
         show(touched.superseded).with_columns(op=pl.lit(DELETE)),
         show(touched.replaced).with_columns(op=pl.lit(UPDATE_BEFORE)),
-        show(now).with_columns(op=pl.Series(np.where(inserted, INSERT, UPDATE_AFTER), dtype=pl.String)),
+        show(now).with_columns(
+            op=pl.Series(np.where(inserted, INSERT, UPDATE_AFTER), dtype=pl.String)
+        ),
     ]
     unit = np.concatenate([touched.superseded_unit, touched.replaced_unit, touched.unit[send]])
     return pl.concat(parts)[stable_argsort(unit)]
 
 
-def over_us(held: Stack, latest_end_us: Callable[[pl.DataFrame], int], lateness: Lateness, watermark_us: int) -> int | None:
+def over_us(
+    held: Stack, latest_end_us: Callable[[pl.DataFrame], int], lateness: Lateness, watermark_us: int
+) -> int | None:
     """One microsecond past the latest end of what is held, and its lateness."""
     ends = []
     for segment in held.segments:

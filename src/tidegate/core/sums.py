@@ -1,0 +1,190 @@
+"""Sums and means, which must never be wrong by an overflow.
+
+Numbers are added in their column type as long as a bound on their size shows that nothing
+can overflow. Otherwise, which is rare, they are added as Python's integers, and a total that
+does not fit stops the pipeline, naming the key and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.core.aggregates import Count, Part
+from tidegate.core.grouping import (
+    Grouped,
+    NameKey,
+    null_where,
+    nulls,
+    reduced,
+    reduced_by_polars,
+    valid_counts,
+)
+from tidegate.errors import AggregateOverflow
+
+_WIDE = Context(prec=100)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSum:
+    """The sum of floats, or of numbers as floats: a double."""
+
+    column: str
+
+    @property
+    def parts(self) -> dict[str, pl.DataType]:
+        """The sum so far, NULL if there was no value."""
+        return {"sum": pl.Float64()}
+
+    def lift(self, rows: Grouped) -> Part:
+        """Sum each group."""
+        return {"sum": reduced(rows.column(self.column).cast(pl.Float64), rows, np.add, 0.0)}
+
+    def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
+        """Add."""
+        return {"sum": _added(left["sum"], right["sum"])}
+
+    def lower(self, part: Part) -> pl.Series:
+        """The sum."""
+        return part["sum"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """The sum of integers as int64, of decimals as a decimal of `digits` digits.
+
+    A sum that leaves its type stops the pipeline. `scale` is None for integers.
+    """
+
+    column: str
+    digits: int = 0
+    scale: int | None = None
+
+    @property
+    def parts(self) -> dict[str, pl.DataType]:
+        """The sum so far, NULL if there was no value."""
+        return {"sum": self._dtype}
+
+    @property
+    def _dtype(self) -> pl.DataType:
+        return pl.Int64() if self.scale is None else pl.Decimal(38, self.scale)
+
+    @property
+    def _limit(self) -> int:
+        return 2**63 - 1 if self.scale is None else 10**self.digits - 1
+
+    def lift(self, rows: Grouped) -> Part:
+        """Sum each group."""
+        values = rows.column(self.column)
+        largest = int(rows.sizes.max()) if len(rows) else 0
+        if self._magnitude(values) * largest > self._limit:
+            return {"sum": self._checked(self._exact_totals(values, rows), rows.name_key)}
+        if self.scale is None:
+            return {"sum": reduced(values.cast(pl.Int64), rows, np.add, 0)}
+        return {"sum": reduced_by_polars(values, rows, pl.Expr.sum).cast(self._dtype)}
+
+    def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
+        """Add."""
+        a, b = left["sum"], right["sum"]
+        if self._magnitude(a) + self._magnitude(b) <= self._limit:
+            return {"sum": _added(a, b).cast(self._dtype)}
+        pairs = zip(self._integers(a), self._integers(b), strict=True)
+        totals = [x if y is None else y if x is None else x + y for x, y in pairs]
+        return {"sum": self._checked(totals, name_key)}
+
+    def lower(self, part: Part) -> pl.Series:
+        """The sum in its published type."""
+        if self.scale is None:
+            return part["sum"]
+        return part["sum"].cast(pl.Decimal(self.digits, self.scale))
+
+    def _magnitude(self, values: pl.Series) -> int:
+        """A bound on the absolute values, as integers: of decimals the unscaled ones."""
+        ends = self._integers(pl.Series([values.min(), values.max()], dtype=values.dtype))
+        return max(abs(end or 0) for end in ends)
+
+    def _integers(self, values: pl.Series) -> list[int | None]:
+        """The (unscaled) integers as Python's own, of any size."""
+        if self.scale is None:
+            return values.to_list()
+        return [None if v is None else int(_WIDE.scaleb(v, self.scale)) for v in values]
+
+    def _exact_totals(self, values: pl.Series, rows: Grouped) -> list[int | None]:
+        numbers = np.array([value or 0 for value in self._integers(values)], dtype=object)
+        totals = np.add.reduceat(numbers, rows.starts)
+        counts = valid_counts(values, rows)
+        return [int(total) if n else None for total, n in zip(totals, counts, strict=True)]
+
+    def _checked(self, totals: Sequence[int | None], name_key: NameKey) -> pl.Series:
+        """Totals of any size as a column, if they fit."""
+        for nth, total in enumerate(totals):
+            if total is not None and abs(total) > self._limit:
+                raise AggregateOverflow(self.column, name_key(nth), self._type_name)
+        return pl.Series([self._scaled(total) for total in totals], dtype=self._dtype)
+
+    def _scaled(self, total: int | None) -> int | Decimal | None:
+        if total is None or self.scale is None:
+            return total
+        return _WIDE.scaleb(Decimal(total), -self.scale)
+
+    @property
+    def _type_name(self) -> str:
+        return "long" if self.scale is None else f"decimal({self.digits},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean: a double, or of decimals a decimal rounded half up.
+
+    `precision` and `scale` are those of the decimal, None for a double.
+    """
+
+    total: FloatSum | ExactSum
+    precision: int | None = None
+    scale: int | None = None
+
+    @property
+    def parts(self) -> dict[str, pl.DataType]:
+        """Sum and count."""
+        return {**self.total.parts, **Count(self.total.column).parts}
+
+    def lift(self, rows: Grouped) -> Part:
+        """Sum and count each group."""
+        return {**self.total.lift(rows), **Count(self.total.column).lift(rows)}
+
+    def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
+        """Add both."""
+        total = self.total.combine(left, right, name_key)
+        return {**total, **Count().combine(left, right, name_key)}
+
+    def lower(self, part: Part) -> pl.Series:
+        """Divide."""
+        if self.scale is None or self.precision is None:
+            return null_where(part["sum"] / part["n"], part["n"] == 0)
+        return _decimal_mean(part["sum"], part["n"], self.precision, self.scale)
+
+
+def _added(left: pl.Series, right: pl.Series) -> pl.Series:
+    """The sums; NULL only where both are."""
+    if left.null_count() == 0 and right.null_count() == 0:
+        return left + right
+    total: pl.Series = left.fill_null(0) + right.fill_null(0)
+    return null_where(total, left.is_null() & right.is_null())
+
+
+def _decimal_mean(total: pl.Series, n: pl.Series, precision: int, scale: int) -> pl.Series:
+    """Rounded half up, as Spark does; the quotient is cut off far behind the last digit kept."""
+    if len(total) == 0:
+        return nulls(0, pl.Decimal(precision, scale))
+    counted: Any = null_where(n, n == 0).to_arrow()
+    wide = pc.cast(total.to_arrow(), pa.decimal256(38, total.to_arrow().type.scale))
+    quotient = pc.divide(wide, pc.cast(counted, pa.decimal256(19, 0)))
+    mean = pc.round(quotient, scale, round_mode="half_towards_infinity")
+    return pl.Series(pc.cast(mean, pa.decimal128(precision, scale)))
