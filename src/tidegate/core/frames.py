@@ -1,4 +1,4 @@
-"""Frames: the two things done to every one of them."""
+"""Frames: taking rows, the thing done to every one of them."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ def taken(frame: pl.DataFrame, index: Int64s) -> pl.DataFrame:
     """
     if len(index) == frame.height and np.array_equal(index, np.arange(len(index))):
         return frame
-    return frame[index]
+    return frame[index.astype(np.uint32)]  # the index type of Polars: nothing to convert

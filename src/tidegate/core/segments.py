@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Bools, Int64s, UInt64s, is_new, order_within, search_within
+from tidegate.core.arrays import Bools, Int64s, UInt64s, is_new, order_within, search_within, spans
 from tidegate.core.frames import taken
 from tidegate.core.hashing import place
 
@@ -79,8 +79,9 @@ class Segment:
 
     def _beside(self, units: Units) -> tuple[Int64s, Int64s]:
         """Pairs (unit, row) with equal hash and time; one round for each further row of a unit."""
-        wanted, unit = place(units.key_hash), np.arange(len(units))
-        row = self._first_rows(wanted, units.time_us)
+        unit = self._possible(units)
+        wanted = place(units.key_hash)
+        row = self._first_rows(wanted[unit], None if units.time_us is None else units.time_us[unit])
         found = []
         while len(unit):
             here = np.flatnonzero(self._has(row, wanted[unit], units.time_us, unit))
@@ -89,13 +90,32 @@ class Segment:
             row = row + 1
         return _joined(found)
 
+    def _possible(self, units: Units) -> Int64s:
+        """The units that may be here: most new windows are later than all that is held."""
+        if self.times_us is None or units.time_us is None or len(self) == 0:
+            return np.arange(len(units))
+        earliest, latest = self._time_range
+        return np.flatnonzero((units.time_us >= earliest) & (units.time_us <= latest))
+
+    @cached_property
+    def _time_range(self) -> tuple[int, int]:
+        times_us = self.times_us
+        return (0, 0) if times_us is None else (int(times_us.min()), int(times_us.max()))
+
     def _first_rows(self, wanted: UInt64s, time_us: Int64s | None) -> Int64s:
         """Where the rows of each unit begin, if it has any."""
         low = np.searchsorted(self.places, wanted)
-        if self.times_us is None or time_us is None:
+        if self.times_us is None or time_us is None or len(self) == 0:
             return low
-        high = np.searchsorted(self.places, wanted, side="right")
+        inside = np.minimum(low, len(self) - 1)
+        high = np.where(self.places[inside] == wanted, self._key_ends[inside], low)
         return search_within(self.times_us, low, high, time_us)
+
+    @cached_property
+    def _key_ends(self) -> Int64s:
+        """For each row, where the rows of its place end."""
+        starts = np.flatnonzero(is_new(self.places))
+        return np.repeat(np.append(starts[1:], len(self)), spans(starts, len(self)))
 
     def _has(self, row: Int64s, wanted: UInt64s, time_us: Int64s | None, unit: Int64s) -> Bools:
         """Whether each row is of the unit beside it, as far as hash and time tell."""
@@ -160,35 +180,28 @@ class Stack:
     def __len__(self) -> int:
         return sum(len(segment) for segment in self.segments)
 
-    def find(self, units: Units) -> tuple[Int64s, pl.DataFrame | None]:
-        """The rows that hold for `units`, and the unit of each row."""
+    def find(self, units: Units) -> Found:
+        """The rows that hold for `units`."""
         missing = np.arange(len(units))
-        found_units: list[Int64s] = []
-        found_rows: list[pl.DataFrame] = []
-        for segment in reversed(self.segments):
+        unit: list[Int64s] = []
+        row = [_NONE] * len(self.segments)
+        for depth, segment in reversed(list(enumerate(self.segments))):
+            nth, row[depth] = segment.find(units.take(missing))
+            unit.insert(0, missing[nth])
+            missing = np.delete(missing, nth)
             if len(missing) == 0:
                 break
-            nth, row = segment.find(units.take(missing))
-            found_units.append(missing[nth])
-            found_rows.append(taken(segment.rows, row))
-            missing = np.delete(missing, nth)
-        if not found_rows:
-            return _NONE, None
-        return np.concatenate(found_units), pl.concat(found_rows)
+        return Found(stack=self, unit=np.concatenate([_NONE, *unit]), row=tuple(row))
 
-    def rows_where(self, chosen: Sequence[Bools], *, but: Units | None) -> pl.DataFrame | None:
-        """The rows marked in `chosen`, one mask a segment, that still count and are not of `but`.
+    def rows_where(self, chosen: Sequence[Bools]) -> pl.DataFrame | None:
+        """The rows marked in `chosen`, one mask a segment, that still count.
 
         A row counts if no newer segment knows its unit.
         """
         kept = []
         for depth, (segment, mask) in enumerate(zip(self.segments, chosen, strict=True)):
             row = np.flatnonzero(mask)
-            newer = self.segments[depth + 1 :]
-            if but is not None:
-                newer = (*newer, _as_segment(but, segment.unit_time))
-            row = row[_unknown_to(newer, segment, row)]
-            kept.append(segment.rows[row])
+            kept.append(segment.rows[row[_unknown_to(self.segments[depth + 1 :], segment, row)]])
         return pl.concat(kept) if kept else None
 
     def within(self, owned: range) -> Stack:
@@ -198,7 +211,7 @@ class Stack:
 
     def alive(self, watermark_us: int) -> pl.DataFrame | None:
         """Every row that counts and is not forgotten; reads all state."""
-        return self.rows_where([s.forget_us > watermark_us for s in self.segments], but=None)
+        return self.rows_where([s.forget_us > watermark_us for s in self.segments])
 
     def count_keys(self, watermark_us: int) -> int:
         """How many keys hold anything that is not forgotten; reads all state."""
@@ -222,20 +235,36 @@ def _unknown_to(newer: Sequence[Segment], segment: Segment, row: Int64s) -> Bool
     return unknown
 
 
-def _as_segment(units: Units, unit_time: str | None) -> Segment:
-    """Units in ascending order as a segment that knows them, and nothing else about them."""
-    rows = units.keys.with_columns(pl.Series("key_hash", units.key_hash))
-    if unit_time is not None:
-        rows = rows.with_columns(pl.Series(unit_time, units.time_us))
-    return Segment(rows, unit_time)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The rows of a stack that hold for some units, and the unit of each."""
+
+    stack: Stack
+    unit: Int64s
+    row: tuple[Int64s, ...]
+    """Row numbers, segment by segment."""
+
+    def rows(self) -> pl.DataFrame | None:
+        """The rows themselves; None if there is no state at all."""
+        pairs = zip(self.stack.segments, self.row, strict=True)
+        taken_rows = [taken(segment.rows, row) for segment, row in pairs]
+        return pl.concat(taken_rows) if taken_rows else None
+
+    def without(self, masks: Sequence[Bools]) -> Sequence[Bools]:
+        """Masks over all segments, False where a row was found."""
+        for mask, row in zip(masks, self.row, strict=True):
+            mask[row] = False
+        return masks
 
 
 def merged(older: Segment, newer: Segment, *, watermark_us: int) -> Segment:
     """One segment for two neighbours, without what is superseded or forgotten at the watermark."""
     counts = older.forget_us > watermark_us
+    fresh = np.flatnonzero(newer.forget_us > watermark_us)
+    if not counts.any():
+        return Segment(taken(newer.rows, fresh), newer.unit_time)
     counts[older.find(newer.units)[1]] = False
     kept = np.flatnonzero(counts)
-    fresh = np.flatnonzero(newer.forget_us > watermark_us)
     row = np.concatenate([kept, fresh + len(older)])
     rows = pl.concat([older.rows, newer.rows])
     places = np.concatenate([older.places[kept], newer.places[fresh]])

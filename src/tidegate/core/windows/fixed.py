@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Int64s, expand, is_new, order_within
+from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
 from tidegate.core.events import Events, Keys, together
+from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.lateness import Late, moved
 from tidegate.core.segments import Stack, Units
@@ -89,7 +90,7 @@ class FixedWindow:
     def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> Judged:
         """A row enters those of its windows that are not forgotten; it is late if all are."""
         events = together(arrived)
-        late = self._newest_close_us(events.event_us) <= self.plan.lateness.horizon_us(clock)
+        late = self._late(events.event_us, self.plan.lateness.horizon_us(clock))
         reassigned = late & self.plan.lateness.reassignable(events.event_us, clock)
         late &= ~reassigned
         gone = np.flatnonzero(late)
@@ -111,9 +112,16 @@ class FixedWindow:
             },
         )
 
-    def _newest_close_us(self, event_us: Int64s) -> Int64s:
-        """The end of the last window that holds each event."""
-        return event_us - (event_us - self.offset_us) % self.hop_us + self.width_us
+    def _late(self, event_us: Int64s, horizon_us: int) -> Bools:
+        """Whether the last window that holds an event closed at or before the horizon.
+
+        It closes behind the event, so usually one look at the oldest event answers for all.
+        """
+        if len(event_us) == 0 or event_us.min() >= horizon_us:
+            return np.zeros(len(event_us), np.bool_)
+        newest_us = event_us - (event_us - self.offset_us) % self.hop_us
+        late: Bools = newest_us + self.width_us <= horizon_us
+        return late
 
     def _enterable(self, event_us: Int64s, clock: Clock) -> tuple[Int64s, Int64s]:
         row, start_us = assign(event_us, self.width_us, self.hop_us, self.offset_us)
@@ -126,7 +134,7 @@ class FixedWindow:
         order = self._window_order(key, judged)
         row, key, start_us = judged.row[order], key[order], judged.start_us[order]
         starts = np.flatnonzero(is_new(key) | is_new(start_us))
-        windows = _Windows(keys=judged.keys, key=key[starts], start_us=start_us[starts])
+        windows = _Windows.of(judged.keys, key[starts], start_us[starts])
         grouped = Grouped(
             events=judged.accepted,
             row=row,
@@ -146,7 +154,10 @@ class FixedWindow:
     def _touched(
         self, held: Stack, windows: _Windows, lifted: pl.DataFrame, clock: Clock
     ) -> Touched:
-        nth, rows = self._recall(held, windows, clock)
+        found = held.find(windows.units)
+        nth, rows = found.unit, found.rows()
+        if rows is None:
+            rows = pl.DataFrame(schema=self.schema)
         before = Sendings.read(rows, clock)
         owner = np.concatenate([nth, np.arange(len(windows))])
         pieces = pl.concat([rows.select(lifted.columns), lifted])
@@ -159,6 +170,7 @@ class FixedWindow:
         close_us = windows.start_us + self.width_us
         return Touched(
             units=windows.units,
+            found=found,
             rows=self._rows(windows, close_us, partials),
             unit=windows.key,
             close_us=close_us,
@@ -176,11 +188,6 @@ class FixedWindow:
             kept=rows.clear(),
             kept_unit=np.empty(0, np.int64),
         )
-
-    def _recall(self, held: Stack, windows: _Windows, clock: Clock) -> tuple[Int64s, pl.DataFrame]:
-        """What is held of these windows, and of which."""
-        nth, rows = held.find(windows.units)
-        return nth, pl.DataFrame(schema=self.schema) if rows is None else rows
 
     def _rows(self, windows: _Windows, close_us: Int64s, partials: pl.DataFrame) -> pl.DataFrame:
         """The windows as rows of state, without the columns about sending."""
@@ -227,15 +234,13 @@ class _Windows:
     keys: Keys
     key: Int64s
     start_us: Int64s
+    units: Units
+
+    @staticmethod
+    def of(keys: Keys, key: Int64s, start_us: Int64s) -> _Windows:
+        """Windows by the number of their key and their start."""
+        units = Units(key_hash=keys.key_hash[key], keys=taken(keys.columns, key), time_us=start_us)
+        return _Windows(keys=keys, key=key, start_us=start_us, units=units)
 
     def __len__(self) -> int:
         return len(self.key)
-
-    @property
-    def units(self) -> Units:
-        """The windows as units of state."""
-        return Units(
-            key_hash=self.keys.key_hash[self.key],
-            keys=self.keys.columns[self.key],
-            time_us=self.start_us,
-        )

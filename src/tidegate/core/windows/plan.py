@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tidegate.core.aggregates import Aggregate, Part
-from tidegate.core.arrays import Int64s, expand, is_new, spans, stable_argsort
+from tidegate.core.arrays import Int64s, is_new, spans, stable_argsort
 from tidegate.core.emission import Emission
 from tidegate.core.events import Events, Keys, distinct_keys
 from tidegate.core.frames import taken
@@ -75,53 +77,36 @@ class Aggregates:
         Neighbouring pieces are combined in rounds, so a window that bridges many takes a
         logarithmic number of them. Owners with a single piece are not touched.
         """
-        done, owners = [], []
-        while len(owner):
-            pairs = _paired(owner)
-            done.append(pieces[pairs.single])
-            owners.append(owner[pairs.single])
-            combined = self._combined(pieces, owner, pairs, name_key)
-            pieces = pl.concat([combined, pieces[pairs.lone]])
-            owner = np.concatenate([owner[pairs.left], owner[pairs.lone]])
-        if not done:
-            return pieces
-        return taken(pl.concat(done), stable_argsort(np.concatenate(owners)))
-
-    def _combined(
-        self, pieces: pl.DataFrame, owner: Int64s, pairs: _Pairs, name_key: NameKey
-    ) -> pl.DataFrame:
-        if len(pairs.left) == 0:
-            return pieces.clear()
-        left, right = pieces[pairs.left], pieces[pairs.right]
-        return self.combine(left, right, lambda pair: name_key(int(owner[pairs.left[pair]])))
+        piece = stable_argsort(owner)
+        owner = owner[piece]
+        while len(right := _seconds(owner)):
+            left = right - 1
+            combined = self.combine(
+                taken(pieces, piece[left]),
+                taken(pieces, piece[right]),
+                partial(_name_owner, name_key, owner[left]),
+            )
+            piece[left] = np.arange(pieces.height, pieces.height + len(left))
+            pieces = pl.concat([pieces, combined])
+            piece, owner = np.delete(piece, right), np.delete(owner, right)
+        return taken(pieces, piece)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pairs:
-    """Places of pieces in one round: alone for good, to be combined, without a partner now."""
-
-    single: Int64s
-    left: Int64s
-    right: Int64s
-    lone: Int64s
+def _name_owner(name_key: NameKey, owner: Int64s, nth: int) -> dict[str, Any]:
+    return name_key(int(owner[nth]))
 
 
-def _paired(owner: Int64s) -> _Pairs:
-    """Pair the 1st piece of each owner with the 2nd, the 3rd with the 4th, and so on."""
-    order = stable_argsort(owner)
-    starts = np.flatnonzero(is_new(owner[order]))
-    size = spans(starts, len(owner))
-    many = size > 2
-    left, right = starts[size == 2], starts[size == 2] + 1
-    lone = np.empty(0, np.int64)
-    if many.any():
-        of, place = expand(starts[many], size[many])
-        nth = place - starts[many][of]
-        odd = nth % 2 == 1
-        left, right = np.append(left, place[odd] - 1), np.append(right, place[odd])
-        lone = place[(nth == size[many][of] - 1) & ~odd]
-    single = starts[size == 1]
-    return _Pairs(single=order[single], left=order[left], right=order[right], lone=order[lone])
+def _seconds(owner: Int64s) -> Int64s:
+    """Places of the 2nd, 4th, ... piece of each owner; `owner` is ascending.
+
+    >>> _seconds(np.array([3, 5, 5, 5, 8, 8])).tolist()
+    [2, 5]
+    """
+    starts = np.flatnonzero(is_new(owner))
+    if len(starts) == len(owner):
+        return np.empty(0, np.int64)
+    nth = np.arange(len(owner)) - np.repeat(starts, spans(starts, len(owner)))
+    return np.flatnonzero(nth % 2 == 1)
 
 
 def _part_name(name: str, part: str) -> str:

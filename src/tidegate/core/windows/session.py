@@ -24,7 +24,7 @@ from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
 from tidegate.core.lateness import Late, moved
-from tidegate.core.segments import Stack, Units
+from tidegate.core.segments import Found, Stack, Units
 from tidegate.core.step import Settled
 from tidegate.core.windows.folding import Folded, Items, fold
 from tidegate.core.windows.plan import WindowPlan, instants
@@ -36,6 +36,7 @@ from tidegate.eventtime import US_PER_MS
 class Held:
     """Held sessions of the touched keys, with the columns that decisions need as arrays."""
 
+    found: Found
     rows: pl.DataFrame
     key: Int64s
     first_us: Int64s
@@ -43,9 +44,16 @@ class Held:
     sealed: Bools
 
     @staticmethod
-    def read(rows: pl.DataFrame, key: Int64s) -> Held:
-        """Rows of state, and the number of the key of each."""
+    def read(found: Found, schema: dict[str, pl.DataType], clock: Clock) -> Held:
+        """What was found and is not forgotten."""
+        rows, key = found.rows(), found.unit
+        if rows is None:
+            rows = pl.DataFrame(schema=schema)
+        alive = rows["forget_us"].to_numpy() > clock.before_us
+        if not alive.all():
+            key, rows = key[alive], rows.filter(pl.Series(alive))
         return Held(
+            found=found,
             rows=rows,
             key=key,
             first_us=rows["first_us"].to_numpy(),
@@ -122,7 +130,8 @@ class SessionWindow:
         """
         events, gap_us, left_out = self._with_gaps(together(arrived))
         keys = self.plan.keys_of(events)
-        recalled = self._recall(held, keys, clock)
+        units = Units(key_hash=keys.key_hash, keys=keys.columns)
+        recalled = Held.read(held.find(units), self.schema, clock)
         late, sealed, reassigned = self._verdict(events, keys.of_row, recalled, clock)
         enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
         accepted = events.take(enters) if len(gone) else events
@@ -153,16 +162,6 @@ class SessionWindow:
             return events, gap_us, 0
         kept = np.flatnonzero(gap_ms > 0)
         return events.take(kept), gap_us[kept], len(events) - len(kept)
-
-    def _recall(self, held: Stack, keys: Keys, clock: Clock) -> Held:
-        """The sessions of these keys that are not forgotten."""
-        key, rows = held.find(Units(key_hash=keys.key_hash, keys=keys.columns))
-        if rows is None:
-            rows = pl.DataFrame(schema=self.schema)
-        alive = rows["forget_us"].to_numpy() > clock.before_us
-        if not alive.all():
-            key, rows = key[alive], rows.filter(pl.Series(alive))
-        return Held.read(rows, key)
 
     def _verdict(
         self, events: Events, key: Int64s, held: Held, clock: Clock
@@ -214,6 +213,7 @@ class SessionWindow:
         stays = np.flatnonzero(judged.held.sealed)
         return Touched(
             units=Units(key_hash=judged.keys.key_hash, keys=judged.keys.columns),
+            found=judged.held.found,
             rows=self._rows(judged, folded, pieces),
             unit=folded.key,
             close_us=folded.end_us + 1,

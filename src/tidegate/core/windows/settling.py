@@ -19,7 +19,7 @@ from tidegate.core.arrays import Bools, Int64s, stable_argsort
 from tidegate.core.clock import Clock
 from tidegate.core.emission import AT_ONCE, Emission
 from tidegate.core.lateness import Lateness
-from tidegate.core.segments import Segment, Stack, Units
+from tidegate.core.segments import Found, Segment, Stack, Units
 from tidegate.core.step import Settled
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
@@ -39,6 +39,8 @@ class Touched:
     """
 
     units: Units
+    found: Found
+    """What was held of these units."""
     rows: pl.DataFrame
     unit: Int64s
     close_us: Int64s
@@ -66,7 +68,7 @@ def settle(
     """Send what is due, and keep of the touched units what is not forgotten."""
     decided, send = _decide(touched, emission, clock)
     now = decided.filter(pl.Series(send))
-    later = _due_untouched(held, touched.units, clock)
+    later = _due_untouched(held, touched.found, clock)
     sent = now if later is None else pl.concat([now, later])
     return Settled(
         sent=_changes(touched, now, send, show) if emission.changelog else show(sent),
@@ -94,7 +96,7 @@ def _decide(touched: Touched, emission: Emission, clock: Clock) -> tuple[pl.Data
     return decided, send
 
 
-def _due_untouched(held: Stack, units: Units, clock: Clock) -> pl.DataFrame | None:
+def _due_untouched(held: Stack, found: Found, clock: Clock) -> pl.DataFrame | None:
     """Windows that no row touched and whose row goes out at the new watermark."""
     if clock.after_us <= clock.before_us and not clock.flush:
         return None
@@ -103,7 +105,7 @@ def _due_untouched(held: Stack, units: Units, clock: Clock) -> pl.DataFrame | No
         due_us = segment.rows["due_us"].to_numpy()
         due = due_us > clock.before_us
         masks.append(due if clock.flush else due & (due_us <= clock.after_us))
-    return held.rows_where(masks, but=units if len(units) else None)
+    return held.rows_where(found.without(masks))
 
 
 def _remembered(decided: pl.DataFrame, touched: Touched, clock: Clock) -> Segment | None:
