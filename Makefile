@@ -4,10 +4,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-export JAVA_TOOL_OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test bench lock clean
+.PHONY: help setup check format demo test bench lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -29,6 +28,9 @@ check: setup ## format, lint, types, architecture: seconds
 format: setup ## put the code in form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+demo: setup ## sessions over an out-of-order click stream, with restarts in between
+	$(BIN)/python examples/click_sessions/sessions.py
 
 test: setup ## all tests, with the real servers they need
 	@scripts/need-java

@@ -35,7 +35,7 @@ def sessions(clicks: Clicks, gap_ms: int) -> Run:
 def measured(benchmark: BenchmarkFixture, run: Run, *, warm_up: int, epochs: int) -> None:
     """Fill the state, then time `epochs` epochs; pytest-benchmark sees each step as a round."""
     run.warm_up(warm_up)
-    benchmark.pedantic(run.step, setup=run.next_epoch, rounds=epochs)
+    benchmark.pedantic(run.step, setup=run.next_epoch, rounds=epochs)  # type: ignore[no-untyped-call]  # pytest-benchmark has no types here
     benchmark.extra_info["open_windows"] = run.open_windows()
 
 

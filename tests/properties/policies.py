@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from tests.properties.streams import AGGREGATIONS, windows
 
+from tests.properties.streams import AGGREGATIONS, windows
 from tidegate.pipeline import Window
 
 EMITS = ("on_watermark", "on_window_close", "on_update", "changelog", "final", "every")

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 from polars import selectors as cs
-from tests.properties.streams import Row
 
+from tests.properties.streams import Row
 from tidegate.core import local
 from tidegate.pipeline import Window
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.properties.policies import POSITIONAL, any_window
 from tests.properties.streams import COLUMNS, Epoch, Row, rows, streams
 from tests.properties.targets import Table, Target
 from tests.properties.test_the_core_agrees_with_the_oracle import of_core, table
-
 from tidegate.core import local
 from tidegate.core.local import LocalRun
 from tidegate.pipeline import Window
-
-SOME = settings(max_examples=max(1, settings().max_examples * 3 // 5))
 
 _NO_CAP_MS = 10**9
 _UNBOUNDED_DISORDER_MS = 40
@@ -40,8 +39,7 @@ class Arrival:
     def epochs(self, cuts: Sequence[int]) -> list[Epoch]:
         bounds = [0, *sorted(cuts), len(self.rows)]
         return [
-            Epoch(self.rows[start:end], self._watermark_us(end))
-            for start, end in zip(bounds, bounds[1:], strict=False)
+            Epoch(self.rows[start:end], self._watermark_us(end)) for start, end in pairwise(bounds)
         ]
 
     def _watermark_us(self, end: int) -> int | None:
@@ -102,7 +100,6 @@ def final_table(window: Window, epochs: Sequence[Epoch], without: Sequence[str] 
     return target.without("revision", *without)
 
 
-@SOME
 @given(arrival=arrivals(), cuts_one=cuts, cuts_other=cuts)
 def test_other_epochs_leave_the_same_table(
     arrival: Arrival, cuts_one: list[int], cuts_other: list[int]
@@ -112,7 +109,6 @@ def test_other_epochs_leave_the_same_table(
     assert one == other
 
 
-@SOME
 @given(arrival=arrivals(), cuts=cuts)
 def test_no_row_is_late(arrival: Arrival, cuts: list[int]) -> None:
     """The precondition of this file: whatever the cuts, nothing is turned away."""
@@ -121,7 +117,6 @@ def test_no_row_is_late(arrival: Arrival, cuts: list[int]) -> None:
         assert run.epoch(table(epoch), epoch.watermark_us).late.is_empty()
 
 
-@SOME
 @given(arrival=arrivals(), cuts_one=cuts, cuts_other=cuts, data=st.data())
 def test_another_order_of_arrival_leaves_the_same_table(
     arrival: Arrival, cuts_one: list[int], cuts_other: list[int], data: st.DataObject
@@ -133,7 +128,6 @@ def test_another_order_of_arrival_leaves_the_same_table(
     )
 
 
-@SOME
 @given(arrival=arrivals(), cuts=cuts, shards=shard_counts)
 def test_other_shards_leave_the_same_table(
     arrival: Arrival, cuts: list[int], shards: list[int]
@@ -147,7 +141,6 @@ def test_other_shards_leave_the_same_table(
     assert target.without("revision") == final_table(window, epochs)
 
 
-@SOME
 @given(arrival=arrivals(), cuts=cuts, doomed_at=cuts)
 def test_epochs_that_never_commit_leave_no_trace(
     arrival: Arrival, cuts: list[int], doomed_at: list[int]
@@ -170,7 +163,6 @@ def test_epochs_that_never_commit_leave_no_trace(
 # With rows that come too late, what each epoch sends and turns away
 
 
-@SOME
 @given(window=any_window(), stream=streams(), shards=shard_counts)
 def test_every_epoch_is_the_same_with_other_shards_and_restarts(
     window: Window, stream: list[Epoch], shards: list[int]
@@ -184,7 +176,6 @@ def test_every_epoch_is_the_same_with_other_shards_and_restarts(
     assert of_core(window, split.flush()) == of_core(window, whole.flush())
 
 
-@SOME
 @given(window=any_window(), stream=streams(), distinct=st.booleans(), data=st.data())
 def test_every_epoch_is_the_same_in_another_order(
     window: Window, stream: list[Epoch], distinct: bool, data: st.DataObject

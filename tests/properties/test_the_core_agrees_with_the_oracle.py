@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.oracle.engine import rules_of
 from tests.oracle.windows import Oracle, OracleEpoch
 from tests.properties.streams import COLUMNS, Epoch, streams, windows
-
 from tidegate.core import local
 from tidegate.core.compiling import polars_type
 from tidegate.core.local import LocalRun

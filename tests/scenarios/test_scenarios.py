@@ -6,8 +6,8 @@ A case that needs something that is not built is skipped and says so; nothing el
 from pathlib import Path
 
 import pytest
-from tests.oracle.engine import OracleEngine
 
+from tests.oracle.engine import OracleEngine
 from tidegate.testing import EngineFactory, Scenario, load_scenarios, run_scenario
 
 HERE = Path(__file__).parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from tidegate.core.aggregates import Aggregate, Count, Edge, Extreme
 from tidegate.core.collections import ApproximateDistinct, Collect, ExactDistinct
 from tidegate.core.emission import Emission, Moment
 from tidegate.core.lateness import Lateness
+from tidegate.core.step import Operator
 from tidegate.core.sums import ExactSum, FloatSum, Mean
 from tidegate.core.windows.fixed import FixedWindow
 from tidegate.core.windows.plan import Aggregates, WindowPlan
@@ -23,8 +24,6 @@ from tidegate.pipeline import (
     Window,
     bind,
 )
-
-WindowOperator: TypeAlias = SessionWindow | FixedWindow
 
 _PLAIN_TYPES: Mapping[str, pl.DataType] = {
     "boolean": pl.Boolean(),
@@ -51,7 +50,15 @@ def polars_type(datatype: DataType) -> pl.DataType:
     return _PLAIN_TYPES[datatype.name]
 
 
-def compile_window(window: Window, columns: Mapping[str, str | DataType]) -> WindowOperator:
+def spark_type(dtype: pl.DataType) -> DataType | None:
+    """The Spark type of a Polars column; None if it has none that Tidegate knows."""
+    if isinstance(dtype, pl.Decimal):
+        return DataType("decimal", dtype.precision, dtype.scale)
+    names = {plain: name for name, plain in _PLAIN_TYPES.items()}
+    return DataType(names[dtype]) if dtype in names else None
+
+
+def compile_window(window: Window, columns: Mapping[str, str | DataType]) -> Operator[Any, Any]:
     """The operator of a window over rows with these columns; `ConfigError` if they do not fit."""
     bound = bind(window, columns)
     plan = _plan(bound)

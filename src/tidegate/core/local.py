@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tidegate.core.clock import Clock
-from tidegate.core.compiling import compile_window, polars_type
+from tidegate.core.compiling import compile_window, polars_type, spark_type
 from tidegate.core.events import Events
 from tidegate.core.hashing import KEY_GROUPS, SPARK_SEED, key_group, shard_of, xxhash64
 from tidegate.core.segment_format import from_bytes, to_bytes
 from tidegate.core.segments import Stack
-from tidegate.core.step import Operator, StepResult, step
-from tidegate.errors import StateLimitReached
+from tidegate.core.step import StepResult, step
+from tidegate.errors import ConfigError, Problem, StateLimitReached
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType, Window
 
@@ -73,7 +72,7 @@ class LocalRun:
         max_keys: int | None = None,
     ) -> None:
         self._keys = tuple(window.group_by)
-        self._operator: Operator[Any, Any] = compile_window(window, columns)
+        self._operator = compile_window(window, columns)
         self._types = {name: polars_type(DataType.parse(text)) for name, text in columns.items()}
         self._max_keys = max_keys
         self._stacks = [Stack() for _ in range(shards)]
@@ -182,6 +181,37 @@ class LocalRun:
         run._watermark_us, run._flushed_us = saved.watermark_us, saved.flushed_us
         run._rows_seen = saved.rows_seen
         return run
+
+
+def windows_of(table: pl.DataFrame, window: Window, *, event_time: str) -> pl.DataFrame:
+    """All windows of a table, as one epoch and a flush: no row is late, every window is sent.
+
+    `event_time` names a column of timestamps without NULLs. Columns whose types Spark does not
+    know may be in the table, but the window cannot read them.
+    """
+    event_us = _event_times(table, event_time)
+    types = {name: spark_type(dtype) for name, dtype in table.schema.items()}
+    columns = {name: str(known) for name, known in types.items() if known is not None}
+    run = LocalRun(window, columns)
+    first = run.epoch(table.select(columns).with_columns(event_us.alias(_EVENT_US)))
+    return pl.concat([first.rows, run.flush().rows])
+
+
+_EVENT_US = "event_us"
+
+
+def _event_times(table: pl.DataFrame, column: str) -> pl.Series:
+    found = table.schema.get(column)
+    if not isinstance(found, pl.Datetime):
+        hint = f"the columns are {', '.join(table.columns)}"
+        raise ConfigError(
+            [Problem("event_time", f"{column!r} of type {found}", "a timestamp", hint)]
+        )
+    missing = table[column].null_count()
+    if missing:
+        hint = "a row without event time belongs to no window: fill it in or filter it out"
+        raise ConfigError([Problem("event_time", f"{missing} NULLs in {column!r}", "none", hint)])
+    return table[column].dt.epoch("us")
 
 
 def key_groups_of(shard: int, shards: int) -> range:

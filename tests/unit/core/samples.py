@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from tests.oracle.aggregates import Aggregate, aggregate
 
+from tests.oracle.aggregates import Aggregate, aggregate
 from tidegate.core.compiling import polars_type
 from tidegate.core.events import Events
 from tidegate.core.hashing import xxhash64

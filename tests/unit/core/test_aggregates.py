@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+
 from tests.unit.core.samples import (
     NAN,
     VALUES,
@@ -26,7 +27,6 @@ from tests.unit.core.samples import (
     table,
     window,
 )
-
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type
 from tidegate.core.local import LocalRun

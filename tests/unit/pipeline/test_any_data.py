@@ -6,8 +6,8 @@ import pickle
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.pipeline.examples import Data, pipeline, session, source
 
+from tests.unit.pipeline.examples import Data, pipeline, session, source
 from tidegate.errors import ConfigError
 from tidegate.pipeline import (
     Aggregation,

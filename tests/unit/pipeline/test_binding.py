@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.examples import COUNT, UNSET, Data, problems_of, session, tumbling
 
+from tests.unit.pipeline.examples import COUNT, UNSET, Data, problems_of, session, tumbling
 from tidegate.errors import Problem
 from tidegate.pipeline import DataType, Window, bind, check_columns
 

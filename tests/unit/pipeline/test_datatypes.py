@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.examples import problems_of
 
+from tests.unit.pipeline.examples import problems_of
 from tidegate.errors import Problem
 from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.unit.pipeline.examples import (
     COUNT,
     UNSET,
@@ -11,7 +12,6 @@ from tests.unit.pipeline.examples import (
     source,
     tumbling,
 )
-
 from tidegate.pipeline import Pipeline
 from tidegate.pipeline.explain import bytes_text, duration_text
 

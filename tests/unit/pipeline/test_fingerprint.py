@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.examples import COUNT, UNSET, Data, pipeline, session, source, tumbling
 
+from tests.unit.pipeline.examples import COUNT, UNSET, Data, pipeline, session, source, tumbling
 from tidegate.pipeline import Aggregation, Pipeline, Source, Target, Window, changes
 from tidegate.pipeline.fingerprint import MAY_CHANGE
 from tidegate.pipeline.validation import Value

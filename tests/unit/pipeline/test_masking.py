@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.examples import pipeline, problems_of
 
+from tests.unit.pipeline.examples import pipeline, problems_of
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Pipeline, Source, StateStore, Target
 from tidegate.pipeline.masking import listed, masked, masked_text, secret_name, shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.unit.pipeline.examples import (
     COUNT,
     UNSET,
@@ -13,7 +14,6 @@ from tests.unit.pipeline.examples import (
     source,
     tumbling,
 )
-
 from tidegate.pipeline import Pipeline
 
 PARQUET = {"format": "parquet"}

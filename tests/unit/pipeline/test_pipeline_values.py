@@ -6,8 +6,8 @@ import sys
 import warnings
 
 import pytest
-from tests.unit.pipeline.examples import UNSET, hopping, pipeline, session, source, tumbling
 
+from tests.unit.pipeline.examples import UNSET, hopping, pipeline, session, source, tumbling
 from tidegate.errors import InMemoryStateWarning
 from tidegate.pipeline import (
     Aggregation,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from tests.unit.pipeline.examples import UNSET, pipeline, places, problems_of, session, source
 
+from tests.unit.pipeline.examples import UNSET, pipeline, places, problems_of, session, source
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import Aggregation, Pipeline, Source, StateStore, Target, Watermark, Window
 

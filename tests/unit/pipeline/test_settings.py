@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.examples import Data, problems_of
 
+from tests.unit.pipeline.examples import Data, problems_of
 from tidegate.pipeline import StateStore, Watermark
 
 

@@ -4,8 +4,8 @@ import pickle
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.examples import UNSET, Data, problems_of, source
 
+from tests.unit.pipeline.examples import UNSET, Data, problems_of, source
 from tidegate.pipeline import Source, Target, Watermark
 
 COLUMNS = {"ts": "timestamp", "user": "bigint"}

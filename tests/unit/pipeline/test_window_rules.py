@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.unit.pipeline.examples import (
     COUNT,
     UNSET,
@@ -15,7 +16,6 @@ from tests.unit.pipeline.examples import (
     session,
     tumbling,
 )
-
 from tidegate.errors import Problem
 from tidegate.pipeline import Aggregation, Window
 from tidegate.pipeline.fieldtypes import LONGEST_MS

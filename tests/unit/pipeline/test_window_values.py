@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.unit.pipeline.examples import Data, hopping, session, tumbling
 
+from tests.unit.pipeline.examples import Data, hopping, session, tumbling
 from tidegate.eventtime import FOREVER
 from tidegate.pipeline import Aggregation, Window
 

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit.testing.scripted import Row, run
 
+from tests.unit.testing.scripted import Row, run
 from tidegate.errors import ScenarioError
 from tidegate.testing import Scenario, run_scenario
 

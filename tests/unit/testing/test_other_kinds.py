@@ -1,8 +1,8 @@
 """The kinds that are no windows fed step by step: each must notice what is wrong."""
 
 import pytest
-from tests.unit.testing.scripted import Row
 
+from tests.unit.testing.scripted import Row
 from tidegate.testing import Scenario, ScenarioResult, run_scenario
 from tidegate.testing.config_errors import window_of
 

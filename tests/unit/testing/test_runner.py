@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.unit.testing.scripted import Row, Scripted, run, sent
 
+from tests.unit.testing.scripted import Row, Scripted, run, sent
 from tidegate.errors import StateLimitReached
 from tidegate.testing import Scenario, run_scenario
 

@@ -18,15 +18,17 @@ from tidegate.core.arrays import Bools, Int64s, order_within, pack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items:
-    """What is folded: intervals of event times of a key, and until when each can be joined.
+    """What is folded: first and last event of each item, and `close_us`, where it ends.
 
-    Items are given in the order that decides ties: held sessions, then rows by position.
+    An item is `[first_us, close_us)`, and close_us is one microsecond past last + gap: two items
+    touch, a distance of exactly the gap included, if they overlap. Items are given in the order
+    that decides ties: held sessions, then rows by position.
     """
 
     key: Int64s
     first_us: Int64s
     last_us: Int64s
-    end_us: Int64s
+    close_us: Int64s
 
     def take(self, index: Int64s) -> Items:
         """The items at `index`."""
@@ -34,7 +36,7 @@ class Items:
             key=self.key[index],
             first_us=self.first_us[index],
             last_us=self.last_us[index],
-            end_us=self.end_us[index],
+            close_us=self.close_us[index],
         )
 
 
@@ -49,7 +51,7 @@ class Folded:
     key: Int64s
     first_us: Int64s
     last_us: Int64s
-    end_us: Int64s
+    close_us: Int64s
     sealed: Bools
     item: Int64s
     session: Int64s
@@ -69,7 +71,7 @@ def fold(items: Items, cap_us: int) -> Folded:
         key=items.key[starts],
         first_us=items.first_us[starts],
         last_us=_highest(items.last_us, starts),
-        end_us=_highest(items.end_us, starts),
+        close_us=_highest(items.close_us, starts),
         sealed=sealed[starts],
         item=order,
         session=session,
@@ -78,9 +80,9 @@ def fold(items: Items, cap_us: int) -> Folded:
 
 def _runs(items: Items) -> Bools:
     """True where an item touches nothing before it: chains of touching items begin there."""
-    first, end = pack(items.key, items.first_us, items.end_us)
+    first, close = pack(items.key, items.first_us, items.close_us)
     begins = np.ones(len(first), np.bool_)
-    np.greater(first[1:], np.maximum.accumulate(end)[:-1], out=begins[1:])
+    np.greater_equal(first[1:], np.maximum.accumulate(close)[:-1], out=begins[1:])
     return begins
 
 
@@ -108,17 +110,17 @@ def _cut_at_cap(items: Items, begins: Bools, cap_us: int) -> tuple[Bools, Bools]
 def _cuts(items: Items, chain: slice, cap_us: int) -> list[tuple[int, bool]]:
     """The sessions of one chain: where each begins, and whether it is sealed."""
     cuts = []
-    begin, (first, last, end) = chain.start, _bounds(items, chain.start)
+    begin, (first, last, close) = chain.start, _bounds(items, chain.start)
     for nth in range(chain.start + 1, chain.stop):
-        next_first, next_last, next_end = _bounds(items, nth)
-        touches = next_first <= end
+        next_first, next_last, next_close = _bounds(items, nth)
+        touches = next_first < close
         if touches and max(last, next_last) - first < cap_us:
-            last, end = max(last, next_last), max(end, next_end)
+            last, close = max(last, next_last), max(close, next_close)
         else:
             cuts.append((begin, touches))
-            begin, first, last, end = nth, next_first, next_last, next_end
+            begin, first, last, close = nth, next_first, next_last, next_close
     return [*cuts, (begin, False)]
 
 
 def _bounds(items: Items, nth: int) -> tuple[int, int, int]:
-    return int(items.first_us[nth]), int(items.last_us[nth]), int(items.end_us[nth])
+    return int(items.first_us[nth]), int(items.last_us[nth]), int(items.close_us[nth])

@@ -2,9 +2,10 @@
 
     judge (who enters) -> merge (fold) -> settle
 
-A session is stored by its first and last event and by `end_us`, the last instant at which a
-row still joins it; it closes at a watermark past `end_us`. All live sessions of a key stand
-in one segment: the unit of state is the key.
+A session is stored as `[first_us, close_us)` with its last event; close_us is one microsecond
+past last + gap, so touching is plain overlap and closing is `close_us <= watermark`, as for
+every other window. The published end is last + gap. All live sessions of a key stand in one
+segment: the unit of state is the key.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class SessionWindow:
         return {
             "key_hash": pl.Int64(),
             **self.plan.key_schema,
-            **dict.fromkeys(("first_us", "last_us", "end_us", "forget_us"), pl.Int64()),
+            **dict.fromkeys(("first_us", "last_us", "close_us", "forget_us"), pl.Int64()),
             "sealed": pl.Boolean(),
             **self.plan.aggregates.schema,
             "due_us": pl.Int64(),
@@ -216,7 +217,7 @@ class SessionWindow:
             found=judged.held.found,
             rows=self._rows(judged, folded, pieces),
             unit=folded.key,
-            close_us=folded.end_us + 1,
+            close_us=folded.close_us,
             changed=changed,
             sealed=folded.sealed,
             due_us=_spread(before.due_us, of_held, len(folded)),
@@ -238,8 +239,8 @@ class SessionWindow:
             {
                 "first_us": folded.first_us,
                 "last_us": folded.last_us,
-                "end_us": folded.end_us,
-                "forget_us": self.plan.lateness.forget_us(folded.end_us + 1),
+                "close_us": folded.close_us,
+                "forget_us": self.plan.lateness.forget_us(folded.close_us),
                 "sealed": folded.sealed,
             }
         )
@@ -284,7 +285,7 @@ class SessionWindow:
         return over_us(held, self._latest_end_us, self.plan.lateness, watermark_us)
 
     def _latest_end_us(self, rows: pl.DataFrame) -> int:
-        return int(rows["end_us"].to_numpy().max())
+        return int(rows["close_us"].to_numpy().max()) - 1
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""
@@ -294,7 +295,7 @@ class SessionWindow:
             [
                 *self.plan.key_values(rows),
                 instants("window_start", first_us),
-                instants("window_end", rows["end_us"].to_numpy()),
+                instants("window_end", rows["close_us"].to_numpy() - 1),
                 pl.Series("session_id", session_id, dtype=pl.Int64),
                 *self.plan.aggregates.lower(rows),
                 rows["revision"],
@@ -320,12 +321,12 @@ class _Pieces:
 
 def _items(judged: Judged, open_: Int64s) -> Items:
     held, event_us = judged.held, judged.accepted.event_us
-    end_us = held.rows["end_us"].to_numpy()
+    close_us = held.rows["close_us"].to_numpy()
     return Items(
         key=np.concatenate([held.key[open_], judged.key]),
         first_us=np.concatenate([held.first_us[open_], event_us]),
         last_us=np.concatenate([held.last_us[open_], event_us]),
-        end_us=np.concatenate([end_us[open_], event_us + judged.gap_us]),
+        close_us=np.concatenate([close_us[open_], event_us + judged.gap_us + 1]),
     )
 
 

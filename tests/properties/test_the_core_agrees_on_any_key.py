@@ -1,0 +1,83 @@
+"""Keys of every type, keys that share a hash, and no key at all (R7, R9)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.agreement import assert_agreement
+from tests.properties.policies import any_window
+from tests.properties.streams import COLUMNS, Epoch, streams
+from tidegate.pipeline import Window
+
+KEYS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "name": ("string", st.text(max_size=70)),
+    "left": ("long", st.integers(-(2**63), 2**63 - 1)),
+    "right": ("long", st.integers(-2, 2)),
+    "small": ("int", st.integers(-(2**31), 2**31 - 1)),
+    "flag": ("boolean", st.booleans()),
+    "raw": ("binary", st.binary(max_size=70)),
+    "day": ("date", st.dates()),
+    "moment": (
+        "timestamp",
+        st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - hypothesis wants them naive
+    ),
+    "amount": ("decimal(12,2)", st.decimals(-(10**9), 10**9, places=2).map(abs)),
+    "wide": ("decimal(38,2)", st.decimals(-(10**35), 10**35, places=2).map(abs)),
+}
+KEY_COLUMNS = COLUMNS | {name: datatype for name, (datatype, _) in KEYS.items()}
+
+
+@st.composite
+def keyed_streams(draw: st.DrawFn, names: tuple[str, ...]) -> list[Epoch]:
+    """Streams over a handful of keys, NULLs among them; some with one value in turn, which makes
+    keys of one hash: (NULL, 1) and (1, NULL).
+    """
+    some = {
+        name: draw(st.lists(st.none() | KEYS[name][1], min_size=1, max_size=3)) for name in names
+    }
+    if {"left", "right"} <= set(names):
+        some["left"], some["right"] = [None, 1], [1, None]
+    key = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in some.items()})
+    absent = dict.fromkeys(KEYS)
+    return [
+        Epoch(tuple(row | absent | draw(key) for row in epoch.rows), epoch.watermark_us)
+        for epoch in draw(streams())
+    ]
+
+
+names = st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3, unique=True).map(tuple)
+shard_counts = st.lists(st.integers(1, 3), max_size=6)
+
+
+@given(window=any_window(), names=names, shards=shard_counts, data=st.data())
+def test_every_epoch_is_what_the_rules_say_of_any_key(
+    window: Window, names: tuple[str, ...], shards: list[int], data: st.DataObject
+) -> None:
+    window = window.model_copy(update={"group_by": names})
+    assert_agreement(window, data.draw(keyed_streams(names)), shards, KEY_COLUMNS)
+
+
+@given(
+    window=any_window(),
+    names=st.permutations(("left", "right")).map(tuple),
+    shards=shard_counts,
+    data=st.data(),
+)
+def test_keys_of_one_hash_are_two_keys(
+    window: Window, names: tuple[str, ...], shards: list[int], data: st.DataObject
+) -> None:
+    window = window.model_copy(update={"group_by": names})
+    assert_agreement(window, data.draw(keyed_streams(names)), shards, KEY_COLUMNS)
+
+
+@given(
+    window=any_window(kinds=("tumbling", "hopping")),
+    stream=streams(),
+    shards=shard_counts,
+)
+def test_fixed_windows_need_no_key(window: Window, stream: list[Epoch], shards: list[int]) -> None:
+    assert_agreement(window.model_copy(update={"group_by": ()}), stream, shards)
