@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.agreement import assert_agreement
 from tests.properties.policies import any_window
 from tests.properties.streams import Epoch, Row
 from tidegate.pipeline import Window
-
-FEWER = settings(max_examples=max(1, settings().max_examples // 2))
 
 
 def random_row(random: Random, earliest_ms: int, latest_ms: int) -> Row:
@@ -41,7 +39,6 @@ def crowded_streams(draw: st.DrawFn) -> list[Epoch]:
     return epochs
 
 
-@FEWER
 @given(
     window=any_window(), stream=crowded_streams(), shards=st.lists(st.integers(1, 3), max_size=3)
 )

@@ -65,7 +65,10 @@ def spans(starts: Int64s, count: int) -> Int64s:
     >>> spans(np.array([0, 2, 3]), 7).tolist()
     [2, 1, 4]
     """
-    return np.diff(starts, append=count)
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1:] = count - starts[-1:]
+    return lengths
 
 
 def expand(starts: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ NameKey = Callable[[int], dict[str, Any]]
 """The key of the nth group, for the message of an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Grouped:
     """Rows in groups that stand one behind the other, each in order of event time and position.
 
@@ -33,7 +34,7 @@ class Grouped:
     def __len__(self) -> int:
         return len(self.starts)
 
-    @property
+    @cached_property
     def sizes(self) -> Int64s:
         """The number of rows of each group."""
         return spans(self.starts, len(self.row))

@@ -193,7 +193,7 @@ def windows_of(table: pl.DataFrame, window: Window, *, event_time: str) -> pl.Da
     types = {name: spark_type(dtype) for name, dtype in table.schema.items()}
     columns = {name: str(known) for name, known in types.items() if known is not None}
     run = LocalRun(window, columns)
-    first = run.epoch(table.select(columns).with_columns(event_us.alias(_EVENT_US)))
+    first = run.epoch(table.select(list(columns)).with_columns(event_us.alias(_EVENT_US)))
     return pl.concat([first.rows, run.flush().rows])
 
 

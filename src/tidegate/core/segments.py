@@ -38,7 +38,9 @@ class Units:
         return len(self.key_hash)
 
     def take(self, index: Int64s) -> Units:
-        """The units at `index`."""
+        """The units at `index`, which is ascending."""
+        if len(index) == len(self):
+            return self
         time_us = None if self.time_us is None else self.time_us[index]
         return Units(key_hash=self.key_hash[index], keys=self.keys[index], time_us=time_us)
 

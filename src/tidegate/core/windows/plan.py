@@ -102,9 +102,10 @@ def _seconds(owner: Int64s) -> Int64s:
     >>> _seconds(np.array([3, 5, 5, 5, 8, 8])).tolist()
     [2, 5]
     """
-    starts = np.flatnonzero(is_new(owner))
-    if len(starts) == len(owner):
-        return np.empty(0, np.int64)
+    repeated = ~is_new(owner)
+    if not (repeated[1:] & repeated[:-1]).any():
+        return np.flatnonzero(repeated)
+    starts = np.flatnonzero(~repeated)
     nth = np.arange(len(owner)) - np.repeat(starts, spans(starts, len(owner)))
     return np.flatnonzero(nth % 2 == 1)
 
