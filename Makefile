@@ -34,7 +34,7 @@ demo: setup ## sessions over an out-of-order click stream, with restarts in betw
 
 test: setup ## all tests, with the real servers they need
 	@scripts/need-java
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: setup ## the figures, each a ratio within one run, its output checked
 	$(BIN)/python -m pytest benchmarks -p no:randomly -p no:xdist -q -s

@@ -111,3 +111,17 @@ def streams(draw: st.DrawFn) -> list[Epoch]:
         watermark_ms += draw(st.sampled_from([0, 1, 5, 10, 30, 80]))
         epochs.append(Epoch(batch, draw(st.sampled_from([None, watermark_ms * 1000]))))
     return epochs
+
+
+@st.composite
+def busy_streams(draw: st.DrawFn) -> list[Epoch]:
+    """More epochs and rows, fewer keys and closer times: sessions meet, grow, and reach caps."""
+    user, epochs, watermark_ms = st.sampled_from(["a", None]), [], draw(st.integers(-20, 0))
+    for _ in range(draw(st.integers(3, 8))):
+        near = st.integers(watermark_ms - 25, watermark_ms + 25)
+        batch = draw(st.lists(rows(near), min_size=1, max_size=8))
+        batch = [row | {"user": draw(user), "site": 1} for row in batch]
+        watermark_ms += draw(st.sampled_from([0, 3, 8, 15, 40]))
+        stays = draw(st.integers(0, 5)) == 0
+        epochs.append(Epoch(tuple(batch), None if stays else watermark_ms * 1000))
+    return epochs

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.properties.playing import by_core
 from tests.properties.policies import any_window, sending
-from tests.properties.streams import Epoch, Row, streams
+from tests.properties.streams import Epoch, Row, busy_streams
 from tests.properties.targets import Target
 from tidegate.pipeline import Window
 
-flushes = st.one_of(st.none(), st.integers(0, 5))
+flushes = st.one_of(st.none(), st.integers(0, 7))
 
 
-@given(window=any_window(), stream=streams(), flush_after=flushes)
+@given(window=any_window(), stream=busy_streams(), flush_after=flushes)
 def test_a_replayed_changelog_is_the_table_of_on_update_in_every_epoch(
     window: Window, stream: list[Epoch], flush_after: int | None
 ) -> None:
@@ -31,7 +31,7 @@ def test_a_replayed_changelog_is_the_table_of_on_update_in_every_epoch(
         assert change.watermark_us == current.watermark_us
 
 
-@given(window=any_window(), stream=streams(), flush_after=flushes)
+@given(window=any_window(), stream=busy_streams(), flush_after=flushes)
 def test_a_key_takes_back_first_and_changes_no_id_twice(
     window: Window, stream: list[Epoch], flush_after: int | None
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_key_takes_back_first_and_changes_no_id_twice(
             }
 
 
-@given(window=any_window(), stream=streams())
+@given(window=any_window(), stream=busy_streams())
 def test_closing_and_forgetting_send_no_change(window: Window, stream: list[Epoch]) -> None:
     """Epochs without rows are empty, and so is a flush: every change is out already."""
     changelog = sending(window, "changelog")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.policies import POSITIONAL, any_window
-from tests.properties.streams import COLUMNS, Epoch, Row, rows, streams
+from tests.properties.streams import COLUMNS, Epoch, Row, busy_streams, rows
 from tests.properties.targets import Table, Target
 from tests.properties.test_the_core_agrees_with_the_oracle import of_core, table
 from tidegate.core import local
@@ -58,7 +58,7 @@ def arrivals(draw: st.DrawFn) -> Arrival:
             disorder_ms = 0
         else:
             window = window.model_copy(update={"max_session_duration_ms": _NO_CAP_MS})
-    given_rows = draw(st.lists(rows(st.integers(-60, 60)), min_size=1, max_size=20))
+    given_rows = draw(st.lists(rows(st.integers(-60, 60)), min_size=4, max_size=24))
     if draw(st.booleans()):
         given_rows = apart(given_rows)
     arrival = Arrival(window, tuple(given_rows), bound_ms * 1000, disorder_ms)
@@ -87,8 +87,8 @@ def in_another_order(draw: st.DrawFn, arrival: Arrival) -> Arrival:
     return replace(arrival, rows=tuple(row for row, _ in shuffled))
 
 
-cuts = st.lists(st.integers(0, 20), max_size=5)
-shard_counts = st.lists(st.integers(1, 4), min_size=7, max_size=7)
+cuts = st.lists(st.integers(0, 24), max_size=6)
+shard_counts = st.lists(st.integers(1, 4), min_size=9, max_size=9)
 
 
 def final_table(window: Window, epochs: Sequence[Epoch], without: Sequence[str] = ()) -> Table:
@@ -163,7 +163,7 @@ def test_epochs_that_never_commit_leave_no_trace(
 # With rows that come too late, what each epoch sends and turns away
 
 
-@given(window=any_window(), stream=streams(), shards=shard_counts)
+@given(window=any_window(), stream=busy_streams(), shards=shard_counts)
 def test_every_epoch_is_the_same_with_other_shards_and_restarts(
     window: Window, stream: list[Epoch], shards: list[int]
 ) -> None:
@@ -176,7 +176,7 @@ def test_every_epoch_is_the_same_with_other_shards_and_restarts(
     assert of_core(window, split.flush()) == of_core(window, whole.flush())
 
 
-@given(window=any_window(), stream=streams(), distinct=st.booleans(), data=st.data())
+@given(window=any_window(), stream=busy_streams(), distinct=st.booleans(), data=st.data())
 def test_every_epoch_is_the_same_in_another_order(
     window: Window, stream: list[Epoch], distinct: bool, data: st.DataObject
 ) -> None:

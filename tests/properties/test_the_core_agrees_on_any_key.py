@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.properties.agreement import assert_agreement
 from tests.properties.policies import any_window
-from tests.properties.streams import COLUMNS, Epoch, streams
+from tests.properties.streams import COLUMNS, Epoch, busy_streams
 from tidegate.pipeline import Window
 
 
@@ -52,12 +52,12 @@ def keyed_streams(draw: st.DrawFn, names: tuple[str, ...]) -> list[Epoch]:
     absent = dict.fromkeys(KEYS)
     return [
         Epoch(tuple(row | absent | draw(key) for row in epoch.rows), epoch.watermark_us)
-        for epoch in draw(streams())
+        for epoch in draw(busy_streams())
     ]
 
 
 names = st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3, unique=True).map(tuple)
-shard_counts = st.lists(st.integers(1, 3), max_size=6)
+shard_counts = st.lists(st.integers(1, 3), max_size=8)
 
 
 @given(window=any_window(), names=names, shards=shard_counts, data=st.data())
@@ -83,7 +83,7 @@ def test_keys_of_one_hash_are_two_keys(
 
 @given(
     window=any_window(kinds=("tumbling", "hopping")),
-    stream=streams(),
+    stream=busy_streams(),
     shards=shard_counts,
 )
 def test_fixed_windows_need_no_key(window: Window, stream: list[Epoch], shards: list[int]) -> None:

@@ -46,7 +46,7 @@ class Aggregate(Protocol):
         """The partials of the nth on the left and the nth on the right together."""
         ...
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The value of each partial."""
         ...
 
@@ -72,7 +72,7 @@ class Count:
         """Add."""
         return {"n": left["n"] + right["n"]}
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The count."""
         return part["n"]
 
@@ -113,7 +113,7 @@ class Extreme:
         better = a >= b if self.greatest else a <= b
         return {"value": a.zip_with(better.fill_null(value=False) | b.is_null(), b)}
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The extreme."""
         return part["value"]
 
@@ -157,7 +157,7 @@ class Edge:
         keep |= right["at_us"].is_null()
         return {name: left[name].zip_with(keep, right[name]) for name in self.parts}
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The value."""
         return part["value"]
 

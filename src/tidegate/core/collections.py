@@ -14,7 +14,7 @@ import polars as pl
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
 from tidegate.core.aggregates import Part
-from tidegate.core.arrays import is_new, order_within
+from tidegate.core.arrays import Int64s, is_new, order_within
 from tidegate.core.grouping import Grouped, NameKey, list_lengths, lists_of
 from tidegate.core.hashing import xxhash64
 from tidegate.errors import StateLimitReached
@@ -55,14 +55,13 @@ class ApproximateDistinct:
     def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
         """The union."""
         lists = _union(left["hashes"], right["hashes"])
-        sketches = left["sketch"]
-        both = sketches.is_not_null() & right["sketch"].is_not_null()
-        sketches = sketches.zip_with(sketches.is_not_null(), right["sketch"])
-        for nth in both.arg_true():
-            sketches[nth] = _joined(left["sketch"][nth], right["sketch"][nth])
-        return _grown(lists, sketches)
+        one, other = left["sketch"], right["sketch"]
+        both = np.flatnonzero((one.is_not_null() & other.is_not_null()).to_numpy())
+        joined = [_joined(one[int(nth)], other[int(nth)]) for nth in both]
+        sketches = one.zip_with(one.is_not_null(), other)
+        return _grown(lists, _replaced(sketches, both, pl.Series(joined, dtype=pl.Binary)))
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The count."""
         counts = list_lengths(part["hashes"]).copy()
         for nth in part["sketch"].is_not_null().arg_true():
@@ -73,17 +72,23 @@ class ApproximateDistinct:
 def _grown(lists: pl.Series, sketches: pl.Series) -> Part:
     """Lists that grew too long, or stand beside a sketch, poured into sketches."""
     lengths = list_lengths(lists)
-    dense = np.flatnonzero(
-        (lengths > EXACT_VALUES) | (sketches.is_not_null().to_numpy() & (lengths > 0))
-    )
+    beside = sketches.is_not_null().to_numpy() & (lengths > 0)
+    dense = np.flatnonzero((lengths > EXACT_VALUES) | beside)
     if len(dense) == 0:
         return {"hashes": lists, "sketch": sketches}
     poured = [_poured(sketches[int(nth)], lists[int(nth)]) for nth in dense]
-    empty = pl.Series([[]] * len(dense), dtype=lists.dtype)
+    empty = pl.Series([[]], dtype=lists.dtype).new_from_index(0, len(dense))
     return {
-        "hashes": lists.scatter(dense, empty),
-        "sketch": sketches.scatter(dense, pl.Series(poured, dtype=pl.Binary())),
+        "hashes": _replaced(lists, dense, empty),
+        "sketch": _replaced(sketches, dense, pl.Series(poured, dtype=pl.Binary)),
     }
+
+
+def _replaced(values: pl.Series, at: Int64s, by: pl.Series) -> pl.Series:
+    """The values, but for the places `at`, where `by` stands."""
+    index = np.arange(len(values))
+    index[at] = len(values) + np.arange(len(at))
+    return pl.concat([values, by]).gather(index)
 
 
 def _poured(sketch: bytes | None, hashes: pl.Series) -> bytes:
@@ -137,7 +142,7 @@ class ExactDistinct:
         _check_lengths(lists, self.limit, f"max_distinct of column {self.column!r}", name_key)
         return lists
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The count."""
         return pl.Series(list_lengths(part["values"]))
 
@@ -185,7 +190,7 @@ class Collect:
         _check_lengths(lists, self.limit, f"max_values of column {self.column!r}", name_key)
         return lists
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The values without their positions."""
         return part["items"].list.eval(pl.element().struct.field("value"))
 

@@ -78,7 +78,8 @@ def reduced(values: pl.Series, rows: Grouped, ufunc: np.ufunc, neutral: Any) -> 
     if len(values) == 0:
         return values
     filled = values.fill_null(neutral) if values.null_count() else values
-    result = pl.Series(ufunc.reduceat(filled.to_numpy(), rows.starts))
+    with np.errstate(over="ignore", invalid="ignore"):  # floats: infinity and NaN are results
+        result = pl.Series(ufunc.reduceat(filled.to_numpy(), rows.starts))
     return null_where(result, pl.Series(valid_counts(values, rows) == 0))
 
 

@@ -51,7 +51,7 @@ def from_bytes(data: bytes) -> Segment:
     """The segment that `to_bytes` wrote; raises `StateFormatError` for anything else."""
     try:
         table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise StateFormatError(f"a segment of state is not readable: {error}") from error
     metadata = table.schema.metadata or {}
     version = metadata.get(_VERSION, b"none").decode()

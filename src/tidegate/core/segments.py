@@ -55,6 +55,18 @@ class Segment:
     rows: pl.DataFrame
     unit_time: str | None = None
 
+    @staticmethod
+    def of(rows: pl.DataFrame, unit_time: str | None) -> Segment:
+        """A segment of rows that ascend key by key; keys of one hash are interleaved by time."""
+        segment = Segment(rows, unit_time)
+        if segment.times_us is None:
+            return segment
+        same_place = segment.places[1:] == segment.places[:-1]
+        if not (same_place & (segment.times_us[1:] < segment.times_us[:-1])).any():
+            return segment
+        row = np.arange(rows.height)
+        return Segment(rows[_unit_order(segment.places, rows, row, unit_time)], unit_time)
+
     def __len__(self) -> int:
         return self.rows.height
 

@@ -7,7 +7,7 @@ does not fit stops the pipeline, naming the key and the column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
@@ -22,7 +22,6 @@ from tidegate.core.grouping import (
     Grouped,
     NameKey,
     null_where,
-    nulls,
     reduced,
     reduced_by_polars,
     valid_counts,
@@ -51,7 +50,7 @@ class FloatSum:
         """Add."""
         return {"sum": _added(left["sum"], right["sum"])}
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The sum."""
         return part["sum"]
 
@@ -78,6 +77,7 @@ class ExactSum:
 
     @property
     def _limit(self) -> int:
+        """The greatest total; the least is its negative, of integers one less."""
         return 2**63 - 1 if self.scale is None else 10**self.digits - 1
 
     def lift(self, rows: Grouped) -> Part:
@@ -99,7 +99,7 @@ class ExactSum:
         totals = [x if y is None else y if x is None else x + y for x, y in pairs]
         return {"sum": self._checked(totals, name_key)}
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The sum in its published type."""
         if self.scale is None:
             return part["sum"]
@@ -107,14 +107,12 @@ class ExactSum:
 
     def _magnitude(self, values: pl.Series) -> int:
         """A bound on the absolute values, as integers: of decimals the unscaled ones."""
-        ends = self._integers(pl.Series([values.min(), values.max()], dtype=values.dtype))
-        return max(abs(end or 0) for end in ends)
+        return max(abs(end or 0) for end in self._integers([values.min(), values.max()]))
 
-    def _integers(self, values: pl.Series) -> list[int | None]:
+    def _integers(self, values: Iterable[Any]) -> list[int | None]:
         """The (unscaled) integers as Python's own, of any size."""
-        if self.scale is None:
-            return values.to_list()
-        return [None if v is None else int(_WIDE.scaleb(v, self.scale)) for v in values]
+        scale = self.scale or 0
+        return [None if v is None else int(_WIDE.scaleb(v, scale) if scale else v) for v in values]
 
     def _exact_totals(self, values: pl.Series, rows: Grouped) -> list[int | None]:
         numbers = np.array([value or 0 for value in self._integers(values)], dtype=object)
@@ -124,15 +122,14 @@ class ExactSum:
 
     def _checked(self, totals: Sequence[int | None], name_key: NameKey) -> pl.Series:
         """Totals of any size as a column, if they fit."""
+        least = -self._limit if self.scale is not None else -self._limit - 1
         for nth, total in enumerate(totals):
-            if total is not None and abs(total) > self._limit:
+            if total is not None and not least <= total <= self._limit:
                 raise AggregateOverflow(self.column, name_key(nth), self._type_name)
-        return pl.Series([self._scaled(total) for total in totals], dtype=self._dtype)
-
-    def _scaled(self, total: int | None) -> int | Decimal | None:
-        if total is None or self.scale is None:
-            return total
-        return _WIDE.scaleb(Decimal(total), -self.scale)
+        if self.scale is None:
+            return pl.Series(totals, dtype=pl.Int64)
+        scaled = [None if t is None else _WIDE.scaleb(Decimal(t), -self.scale) for t in totals]
+        return pl.Series(pa.array(scaled, pa.decimal128(38, self.scale)))
 
     @property
     def _type_name(self) -> str:
@@ -164,11 +161,18 @@ class Mean:
         total = self.total.combine(left, right, name_key)
         return {**total, **Count().combine(left, right, name_key)}
 
-    def lower(self, part: Part) -> pl.Series:
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """Divide."""
         if self.scale is None or self.precision is None:
             return null_where(part["sum"] / part["n"], part["n"] == 0)
-        return _decimal_mean(part["sum"], part["n"], self.precision, self.scale)
+        mean = _decimal_means(part["sum"], part["n"], self.scale)
+        limit = _WIDE.scaleb(Decimal(1), self.precision - self.scale)
+        if too_large := np.flatnonzero(
+            pc.greater_equal(pc.abs(mean), limit).fill_null(False)
+        ).tolist():
+            name = f"decimal({self.precision},{self.scale})"
+            raise AggregateOverflow(self.total.column, name_key(too_large[0]), name)
+        return pl.Series(pc.cast(mean, pa.decimal128(self.precision, self.scale)))
 
 
 def _added(left: pl.Series, right: pl.Series) -> pl.Series:
@@ -179,12 +183,12 @@ def _added(left: pl.Series, right: pl.Series) -> pl.Series:
     return null_where(total, left.is_null() & right.is_null())
 
 
-def _decimal_mean(total: pl.Series, n: pl.Series, precision: int, scale: int) -> pl.Series:
-    """Rounded half up, as Spark does; the quotient is cut off far behind the last digit kept."""
-    if len(total) == 0:
-        return nulls(0, pl.Decimal(precision, scale))
-    counted: Any = null_where(n, n == 0).to_arrow()
-    wide = pc.cast(total.to_arrow(), pa.decimal256(38, total.to_arrow().type.scale))
-    quotient = pc.divide(wide, pc.cast(counted, pa.decimal256(19, 0)))
-    mean = pc.round(quotient, scale, round_mode="half_towards_infinity")
-    return pl.Series(pc.cast(mean, pa.decimal128(precision, scale)))
+def _decimal_means(total: pl.Series, n: pl.Series, scale: int) -> Any:
+    """Arrow decimals rounded half up, as Spark does, in a type that holds them all.
+
+    The quotient is cut off far behind the last digit kept, so rounding it is exact.
+    """
+    counted = null_where(n, n == 0).to_arrow().cast(pa.decimal256(19, 0))
+    sums = total.to_arrow()
+    quotient = pc.divide(sums.cast(pa.decimal256(38, sums.type.scale)), counted)
+    return pc.round(quotient, scale, round_mode="half_towards_infinity")

@@ -199,8 +199,7 @@ class FixedWindow:
         )
 
     def _name_key(self, windows: _Windows, nth: int) -> dict[str, Any]:
-        key = windows.keys.columns.row(int(windows.key[nth]))
-        return dict(zip(self.plan.keys, key, strict=True))
+        return self.plan.name_key(windows.units.keys, nth)
 
     def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
         """Send and forget."""
@@ -221,7 +220,7 @@ class FixedWindow:
                 *self.plan.key_values(rows),
                 instants("window_start", start_us),
                 instants("window_end", start_us + self.width_us),
-                *self.plan.aggregates.lower(rows),
+                *self.plan.values(rows),
                 rows["revision"],
             ]
         )

@@ -56,10 +56,10 @@ class Aggregates:
             }
         )
 
-    def lower(self, partials: pl.DataFrame) -> list[pl.Series]:
+    def lower(self, partials: pl.DataFrame, name_key: NameKey) -> list[pl.Series]:
         """The values, named as the user named them."""
         return [
-            aggregate.lower(_part_of(partials, name, aggregate)).alias(name)
+            aggregate.lower(_part_of(partials, name, aggregate), name_key).alias(name)
             for name, aggregate in self.by_name.items()
         ]
 
@@ -146,6 +146,14 @@ class WindowPlan:
     def key_values(self, rows: pl.DataFrame) -> list[pl.Series]:
         """The key columns of some rows of state, named as the user named them."""
         return [rows[KEY_PREFIX + name].alias(name) for name in self.keys]
+
+    def values(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """The aggregates of some rows of state."""
+        return self.aggregates.lower(rows, partial(self.name_key, rows))
+
+    def name_key(self, rows: pl.DataFrame, nth: int) -> dict[str, Any]:
+        """The key of the nth row, for the message of an error."""
+        return {name: rows[KEY_PREFIX + name][nth] for name in self.keys}
 
 
 def instants(name: str, time_us: Int64s) -> pl.Series:

@@ -259,8 +259,7 @@ class SessionWindow:
         aggregates = self.plan.aggregates
 
         def name_key(session: int) -> dict[str, Any]:
-            key = judged.keys.columns.row(int(folded.key[session]))
-            return dict(zip(self.plan.keys, key, strict=True))
+            return self.plan.name_key(judged.keys.columns, int(folded.key[session]))
 
         starts = np.flatnonzero(is_new(pieces.session_of_row))
         with_rows = pieces.session_of_row[starts]
@@ -297,7 +296,7 @@ class SessionWindow:
                 instants("window_start", first_us),
                 instants("window_end", rows["close_us"].to_numpy() - 1),
                 pl.Series("session_id", session_id, dtype=pl.Int64),
-                *self.plan.aggregates.lower(rows),
+                *self.plan.values(rows),
                 rows["revision"],
             ]
         )

@@ -118,7 +118,7 @@ def _remembered(decided: pl.DataFrame, touched: Touched, clock: Clock) -> Segmen
         rows = pl.concat([rows, touched.kept.select(rows.columns)])[stable_argsort(unit)]
     alive = rows["forget_us"] > clock.after_us
     unit_time = None if touched.units.time_us is None else "start_us"
-    return Segment(rows if alive.all() else rows.filter(alive), unit_time)
+    return Segment.of(rows if alive.all() else rows.filter(alive), unit_time)
 
 
 def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl.DataFrame:

@@ -1,0 +1,423 @@
+"""Segments and stacks of them, made by hand; and keys that share a hash."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.oracle.engine import OracleEngine
+from tests.unit.core.samples import Row, table, window
+from tidegate.core import local
+from tidegate.core.arrays import Bools, Int64s
+from tidegate.core.hashing import place, xxhash64
+from tidegate.core.local import LocalRun
+from tidegate.core.segments import Segment, Stack, Units, compacted, merged
+from tidegate.eventtime import BEGINNING
+from tidegate.pipeline import Window
+
+# A unit in these tests: (hash, key), or with a time (hash, key, time).  Hashes below 256 are key
+# groups, and small ones stand in their own order.
+Unit = tuple[int, str | None] | tuple[int, str | None, int]
+
+
+def segment(*rows: tuple[Any, ...], timed: bool = False) -> Segment:
+    """Rows of (hash, key, [time,] forget_us, note), in the order of their places."""
+    names = ["key_hash", "key.k", *(["start_us"] if timed else []), "forget_us", "note"]
+    types = {"key_hash": pl.Int64, "key.k": pl.String, "start_us": pl.Int64}
+    schema = {name: types.get(name, pl.String if name == "note" else pl.Int64) for name in names}
+    return Segment(
+        pl.DataFrame(list(rows), schema=schema, orient="row"), "start_us" if timed else None
+    )
+
+
+def units(*wanted: Unit) -> Units:
+    times = [unit[2] for unit in wanted if len(unit) == 3]
+    return Units(
+        key_hash=np.array([unit[0] for unit in wanted], dtype=np.int64),
+        keys=pl.DataFrame({"key.k": pl.Series([unit[1] for unit in wanted], dtype=pl.String)}),
+        time_us=np.array(times, dtype=np.int64) if times else None,
+    )
+
+
+def pairs(found: tuple[Int64s, Int64s]) -> list[tuple[int, int]]:
+    return sorted(zip(*(side.tolist() for side in found), strict=True))
+
+
+def notes(rows: pl.DataFrame | None) -> list[str]:
+    assert rows is not None
+    return rows["note"].to_list()
+
+
+# --- one segment ------------------------------------------------------------------------------
+
+KEYED = segment(
+    (1, "a", 50, "a, first"),
+    (1, "a", 90, "a, second"),
+    (2, None, 60, "null"),
+    (5, "b", 70, "b"),
+    (5, "collides", 70, "collides"),
+    (5, "b", 80, "b, again"),
+)
+
+TIMED = segment(
+    (1, "a", 0, 50, "a 0"),
+    (1, "a", 10, 60, "a 10"),
+    (5, "b", 0, 50, "b 0"),
+    (5, "collides", 0, 50, "collides 0"),
+    (5, "b", 20, 70, "b 20"),
+    timed=True,
+)
+
+
+def test_find_gives_every_row_of_each_key() -> None:
+    wanted = units((5, "b"), (1, "a"), (2, None))
+    assert pairs(KEYED.find(wanted)) == [(0, 3), (0, 5), (1, 0), (1, 1), (2, 2)]
+
+
+def test_find_gives_nothing_for_a_key_that_only_shares_the_hash() -> None:
+    assert pairs(KEYED.find(units((1, "b"), (1, None), (2, "null"), (5, "other")))) == []
+
+
+def test_find_gives_nothing_for_hashes_before_between_and_behind_those_held() -> None:
+    assert pairs(KEYED.find(units((0, "a"), (3, "a"), (6, "b"), (-1, "b")))) == []
+
+
+def test_find_gives_the_row_of_each_key_and_time() -> None:
+    wanted = units((5, "b", 20), (5, "collides", 0), (1, "a", 10))
+    assert pairs(TIMED.find(wanted)) == [(0, 4), (1, 3), (2, 1)]
+
+
+def test_find_gives_nothing_for_a_known_key_at_another_time() -> None:
+    wanted = units((1, "a", 5), (1, "a", -5), (1, "a", 20), (5, "collides", 20), (5, "b", 10))
+    assert pairs(TIMED.find(wanted)) == []
+
+
+def test_find_in_an_empty_segment_gives_nothing() -> None:
+    assert pairs(segment().find(units((1, "a")))) == []
+    assert pairs(segment(timed=True).find(units((1, "a", 0)))) == []
+
+
+def test_find_of_no_units_gives_nothing() -> None:
+    assert pairs(KEYED.find(units())) == []
+
+
+def test_knows_says_for_each_unit_whether_there_is_a_row() -> None:
+    wanted = units((5, "b"), (5, "other"), (2, None), (1, None))
+    assert KEYED.knows(wanted).tolist() == [True, False, True, False]
+
+
+def test_a_segment_of_keys_and_times_knows_a_key_only_at_its_times() -> None:
+    wanted = units((5, "b", 0), (5, "b", 10), (5, "b", 20), (5, "collides", 20))
+    assert TIMED.knows(wanted).tolist() == [True, False, True, False]
+
+
+def in_place_order(*hashes: int) -> list[int]:
+    return sorted(hashes, key=lambda each: int(place(np.array([each]))[0]))
+
+
+@pytest.mark.parametrize(
+    ("owned", "groups"),
+    [
+        (range(256), [0, 1, 127, 128, 254, 255]),
+        (range(1), [0]),
+        (range(1, 128), [1, 127]),
+        (range(128, 256), [128, 254, 255]),
+        (range(255, 256), [255]),
+        (range(2, 127), []),
+    ],
+)
+def test_within_keeps_the_rows_of_the_key_groups_and_both_bounds(
+    owned: range, groups: list[int]
+) -> None:
+    hashes = [group + 256 * high for group in (0, 1, 127, 128, 254, 255) for high in (0, 9, -1)]
+    whole = segment(*((each, "k", 9, str(each % 256)) for each in in_place_order(*hashes)))
+    expected = [str(group) for group in groups for _ in range(3)]
+    assert notes(whole.within(owned).rows) == expected
+
+
+def test_within_keeps_the_unit_of_a_segment() -> None:
+    assert TIMED.within(range(1, 2)).unit_time == "start_us"
+
+
+# --- stacks -----------------------------------------------------------------------------------
+
+STACK = Stack(
+    (
+        segment(
+            (1, "a", 50, "a, old"),
+            (1, "a", 60, "a, old too"),
+            (2, "b", 50, "b, old"),
+            (2, "collides", 50, "collides"),
+            (3, "c", 50, "c"),
+        ),
+        segment((1, "a", 70, "a, newer"), (2, "b", 70, "b")),
+        segment((1, "a", 90, "a"), (4, "d", 90, "d")),
+    )
+)
+
+
+def everywhere(stack: Stack) -> list[Bools]:
+    return [np.ones(len(each), np.bool_) for each in stack.segments]
+
+
+def test_the_newest_segment_that_knows_a_unit_is_right_about_it() -> None:
+    found = STACK.find(units((1, "a"), (2, "b"), (2, "collides"), (3, "c"), (9, "nobody")))
+    rows = found.rows()
+    assert dict(zip(notes(rows), found.unit.tolist(), strict=True)) == {
+        "a": 0,
+        "b": 1,
+        "collides": 2,
+        "c": 3,
+    }
+
+
+def test_an_empty_stack_finds_nothing() -> None:
+    found = Stack().find(units((1, "a")))
+    assert (found.unit.tolist(), found.rows()) == ([], None)
+
+
+def test_rows_where_gives_the_chosen_rows_that_no_newer_segment_knows() -> None:
+    assert notes(STACK.rows_where(everywhere(STACK))) == ["collides", "c", "b", "a", "d"]
+
+
+def test_rows_where_gives_none_of_what_was_not_chosen() -> None:
+    masks = [each.forget_us == 50 for each in STACK.segments]
+    assert notes(STACK.rows_where(masks)) == ["collides", "c"]
+
+
+def test_rows_found_can_be_left_out() -> None:
+    found = STACK.find(units((1, "a"), (3, "c")))
+    masks = found.without(everywhere(STACK))
+    assert notes(STACK.rows_where(masks)) == ["collides", "b", "d"]
+
+
+def test_a_time_that_a_newer_segment_does_not_know_still_counts() -> None:
+    newer = segment((1, "a", 10, 90, "a 10, newer"), (5, "collides", 20, 90, "new"), timed=True)
+    stack = Stack((TIMED, newer))
+    assert notes(stack.rows_where(everywhere(stack))) == [
+        *("a 0", "b 0", "collides 0", "b 20", "a 10, newer", "new")
+    ]
+
+
+def test_alive_is_what_counts_and_is_not_forgotten() -> None:
+    assert notes(STACK.alive(49)) == ["collides", "c", "b", "a", "d"]
+    assert notes(STACK.alive(50)) == ["b", "a", "d"]
+    assert notes(STACK.alive(90)) == []
+
+
+def test_keys_that_share_a_hash_are_counted_apart() -> None:
+    assert STACK.count_keys(BEGINNING) == 5
+
+
+def test_put_replaces_the_newest_segments() -> None:
+    top = segment((7, "e", 90, "e"))
+    assert STACK.put(top, 2).segments == (STACK.segments[0], top)
+    assert STACK.put(None, 0).segments == STACK.segments
+    assert STACK.put(None, 3).segments == ()
+
+
+# --- merging ----------------------------------------------------------------------------------
+
+
+def test_merged_keeps_the_newer_version_of_a_unit_and_the_order_of_places() -> None:
+    older, newer = (
+        STACK.segments[0],
+        segment((1, "a", 90, "a"), (2, "b", 90, "b"), (4, "d", 90, "d")),
+    )
+    both = merged(older, newer, watermark_us=BEGINNING)
+    assert notes(both.rows) == ["a", "collides", "b", "c", "d"]
+    assert both.places.tolist() == sorted(both.places.tolist())
+
+
+def test_merged_leaves_out_what_is_forgotten_at_the_watermark() -> None:
+    older = segment((1, "a", 50, "a"), (2, "b", 51, "b"))
+    newer = segment((3, "c", 50, "c"), (4, "d", 51, "d"))
+    assert notes(merged(older, newer, watermark_us=50).rows) == ["b", "d"]
+
+
+def test_a_version_that_is_superseded_does_not_come_back_when_the_newer_one_is_forgotten() -> None:
+    older = segment((1, "a", 40, "old"), (2, "b", 90, "b"))
+    newer = segment((1, "a", 50, "new"))
+    assert notes(merged(older, newer, watermark_us=50).rows) == ["b"]
+
+
+def test_merged_supersedes_all_rows_of_a_key_however_many_the_newer_has() -> None:
+    older = segment((1, "a", 50, "one"), (1, "a", 60, "two"), (1, "collides", 60, "collides"))
+    newer = segment((1, "a", 90, "both"))
+    assert notes(merged(older, newer, watermark_us=BEGINNING).rows) == ["collides", "both"]
+
+
+def test_merged_orders_by_time_within_a_place() -> None:
+    newer = segment(
+        (1, "a", 5, 90, "a 5"),
+        (5, "b", 0, 90, "b 0, newer"),
+        (5, "b", 10, 90, "b 10"),
+        timed=True,
+    )
+    both = merged(TIMED, newer, watermark_us=BEGINNING)
+    assert notes(both.rows) == [
+        *("a 0", "a 5", "a 10", "collides 0", "b 0, newer", "b 10", "b 20"),
+    ]
+    assert both.unit_time == "start_us"
+
+
+def test_merged_with_nothing_is_the_same() -> None:
+    assert merged(segment(), KEYED, watermark_us=BEGINNING).rows.equals(KEYED.rows)
+    assert merged(KEYED, segment(), watermark_us=BEGINNING).rows.equals(KEYED.rows)
+
+
+def test_merging_neighbours_changes_nothing_that_counts() -> None:
+    first, second, third = STACK.segments
+    for stack in (
+        Stack((merged(first, second, watermark_us=49), third)),
+        Stack((first, merged(second, third, watermark_us=49))),
+        Stack((merged(merged(first, second, watermark_us=49), third, watermark_us=BEGINNING),)),
+        Stack((merged(first, merged(second, third, watermark_us=BEGINNING), watermark_us=49),)),
+    ):
+        assert sorted(notes(stack.alive(49))) == ["a", "b", "c", "collides", "d"]
+
+
+def sized(first_hash: int, count: int) -> Segment:
+    return segment(*((first_hash + n, "k", 90, f"{first_hash + n}") for n in range(count)))
+
+
+def test_compacted_merges_neighbours_up_to_twice_its_size() -> None:
+    stack = Stack((sized(100, 15), sized(50, 4), sized(20, 2)))
+    top, replaces = compacted(stack, sized(10, 1), watermark_us=BEGINNING)
+    assert (len(top), replaces) == (7, 2)
+
+
+def test_compacted_leaves_larger_segments_alone() -> None:
+    stack = Stack((sized(100, 13), sized(50, 3)))
+    top, replaces = compacted(stack, sized(10, 1), watermark_us=BEGINNING)
+    assert (len(top), replaces) == (1, 0)
+
+
+# --- keys that share a hash -------------------------------------------------------------------
+
+COLUMNS = {"left": "string", "right": "string", "value": "long"}
+KINDS = ("session", "tumbling", "hopping")
+
+
+def colliding(kind: str, **changes: Any) -> Window:
+    shape: Row = {"gap_ms": 2, "max_session_duration_ms": 20}
+    if kind != "session":
+        shape = {"width_ms": 4} | ({"hop_ms": 2} if kind == "hopping" else {})
+    defaults = shape | {"group_by": ("left", "right"), "emit": "on_update"}
+    return window(kind, ["count", "sum", "first", "last", "collect"], **defaults | changes)
+
+
+def rows_of(keys: Sequence[tuple[str | None, str | None]], times_ms: Sequence[int]) -> list[Row]:
+    return [
+        {"event_us": 1000 * ms, "left": left, "right": right, "value": 10 * ms + nth}
+        for ms in times_ms
+        for nth, (left, right) in enumerate(keys)
+    ]
+
+
+TWINS = ((None, "x"), ("x", None))
+
+
+def test_a_null_on_either_side_gives_the_same_hash() -> None:
+    left, right = (pl.Series(side, dtype=pl.String) for side in zip(*TWINS, strict=True))
+    hashes = xxhash64([left, right])
+    assert hashes[0] == hashes[1]
+
+
+def plain_rows(rows: list[Row]) -> list[str]:
+    """As sorted text, since NULLs do not sort; without the id, which the oracle does not know."""
+    return sorted(
+        repr(sorted((name, value) for name, value in row.items() if name != "session_id"))
+        for row in rows
+    )
+
+
+def sent(epoch: local.Epoch) -> list[Row]:
+    starts = [pl.col(name).cast(pl.Int64) for name in ("window_start", "window_end")]
+    return epoch.rows.with_columns(starts).to_dicts()
+
+
+STREAM: dict[str, list[tuple[Sequence[int], int | None]]] = {
+    "one window": [([0, 1], None), ([1, 2], None), ([3], 30)],
+    "several windows at once": [([0, 4, 8, 12], None), ([0, 4, 8, 12], None), ([4, 12], 30)],
+    "windows in changing order": [([12, 4], None), ([0, 8], None), ([4], None), ([8, 0, 12], 9)],
+    "bridges": [([0, 4, 8], None), ([2], None), ([6], None), ([20], 15), ([8, 10], 40)],
+}
+
+
+@pytest.mark.parametrize("stream", STREAM)
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_keys_with_one_hash_are_two_keys_in_every_epoch(kind: str, stream: str) -> None:
+    spec = colliding(kind)
+    run, oracle = LocalRun(spec, COLUMNS), OracleEngine(spec, COLUMNS)
+    for times_ms, watermark_ms in STREAM[stream]:
+        watermark_us = None if watermark_ms is None else watermark_ms * 1000
+        rows = rows_of([*TWINS, ("a", "b"), (None, None)], times_ms)
+        got = run.epoch(table(COLUMNS, rows), watermark_us)
+        assert plain_rows(sent(got)) == plain_rows(oracle.epoch(rows, watermark_us).rows)
+    assert plain_rows(sent(run.flush())) == plain_rows(oracle.flush().rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_of_two_keys_with_one_hash_may_come_alone(kind: str) -> None:
+    spec = colliding(kind)
+    run, oracle = LocalRun(spec, COLUMNS), OracleEngine(spec, COLUMNS)
+    for keys in (TWINS[:1], TWINS[1:], TWINS, TWINS[::-1], TWINS[:1]):
+        rows = rows_of(keys, [0, 4, 8])
+        got = run.epoch(table(COLUMNS, rows), None)
+        assert plain_rows(sent(got)) == plain_rows(oracle.epoch(rows, None).rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_keys_with_one_hash_survive_a_restart(kind: str) -> None:
+    spec = colliding(kind)
+    run, oracle = LocalRun(spec, COLUMNS), OracleEngine(spec, COLUMNS)
+    for shards in (1, 3, 2):
+        rows = rows_of(TWINS, [0, 4, 8])
+        got = run.epoch(table(COLUMNS, rows), None)
+        assert plain_rows(sent(got)) == plain_rows(oracle.epoch(rows, None).rows)
+        run = LocalRun.restored(spec, COLUMNS, run.saved(), shards=shards)
+
+
+def random_epochs(seed: int) -> list[tuple[pl.DataFrame, int]]:
+    """Many keys, their rows in several windows, a few of them late."""
+    chance, epochs = random.Random(seed), []
+    for nth in range(5):
+        rows = [
+            {
+                "event_us": 1000 * (6 * nth + chance.randrange(-8, 12)),
+                "left": chance.choice(["a", "b", "c", None]),
+                "right": chance.choice(["a", "x", None]),
+                "value": chance.randrange(100),
+            }
+            for _ in range(25)
+        ]
+        epochs.append((table(COLUMNS, rows), 6000 * nth))
+    return epochs
+
+
+def all_sent(spec: Window, seed: int) -> list[list[str]]:
+    run = LocalRun(spec, COLUMNS)
+    epochs = [run.epoch(rows, watermark_us) for rows, watermark_us in random_epochs(seed)]
+    return [plain_rows(sent(epoch)) for epoch in [*epochs, run.flush()]]
+
+
+def one_hash_for_all(columns: Sequence[pl.Series]) -> Int64s:
+    return np.full(len(columns[0]), 0x1234_5678)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("emit", ["on_update", "changelog", "on_watermark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_the_same_if_all_keys_share_one_hash(
+    kind: str, emit: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = colliding(kind, emit=emit, allowed_lateness_ms=3)
+    with_hashes = all_sent(spec, seed)
+    monkeypatch.setattr(local, "xxhash64", one_hash_for_all)
+    assert all_sent(spec, seed) == with_hashes
