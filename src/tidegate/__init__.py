@@ -8,7 +8,11 @@ The flow: `pipeline` says what to run, `core` says what it means, `testing` prov
 reading at `tidegate.core.step`.
 """
 
-from tidegate.core.local import LocalRun, windows_of
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.pipeline import (
     Aggregation,
@@ -19,6 +23,9 @@ from tidegate.pipeline import (
     Watermark,
     Window,
 )
+
+if TYPE_CHECKING:
+    from tidegate.core.local import LocalRun, windows_of
 
 __all__ = [
     "Aggregation",
@@ -33,3 +40,13 @@ __all__ = [
     "Window",
     "windows_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the core with its array libraries only for whoever computes.
+
+    A pipeline can be written, checked and explained without them.
+    """
+    if name in ("LocalRun", "windows_of"):
+        return getattr(importlib.import_module("tidegate.core.local"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

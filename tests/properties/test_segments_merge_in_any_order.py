@@ -10,7 +10,8 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.streams import COLUMNS, Epoch, streams, windows
+from tests.properties.policies import any_window
+from tests.properties.streams import COLUMNS, Epoch, streams
 from tests.properties.test_the_core_agrees_with_the_oracle import of_core, table
 from tidegate.core import step
 from tidegate.core.local import LocalRun
@@ -67,7 +68,7 @@ def results(
 
 
 @given(
-    window=windows(),
+    window=any_window(),
     stream=streams(),
     shards=st.integers(1, 3),
     compacting=st.booleans(),
@@ -82,7 +83,7 @@ def test_results_do_not_depend_on_which_segments_are_merged_when(
         assert with_merges == results(window, stream, shards)
 
 
-@given(window=windows(), stream=streams(), merging=st.data())
+@given(window=any_window(), stream=streams(), merging=st.data())
 def test_a_stack_merged_into_one_segment_holds_what_the_stack_held(
     window: Window, stream: list[Epoch], merging: st.DataObject
 ) -> None:
