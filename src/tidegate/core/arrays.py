@@ -27,25 +27,43 @@ def stable_argsort(values: Int64s) -> Int64s:
     >>> stable_argsort(np.array([30, -10, 30, 20])).tolist()
     [1, 3, 0, 2]
     """
-    count = len(values)
-    if count == 0:
+    if len(values) == 0:
         return np.empty(0, np.int64)
     lowest = int(values.min())
-    index_bits = (count - 1).bit_length()
-    if (int(values.max()) - lowest).bit_length() + index_bits > _PACKED_BITS:
+    value_bits = (int(values.max()) - lowest).bit_length()
+    if value_bits + _index_bits(values) > _PACKED_BITS:
         return np.argsort(values, kind="stable")
-    packed = values - lowest
-    packed <<= index_bits
-    packed |= np.arange(count)
-    packed.sort()
-    packed &= (1 << index_bits) - 1
-    return packed
+    return _packed_argsort(values - lowest)
 
 
 def order_within(group: Int64s, values: Int64s) -> Int64s:
-    """Indices that sort by `group`, then by `values`, then by given order."""
+    """Indices that sort by `group`, which is not negative, then by `values`, then by given order.
+
+    >>> order_within(np.array([1, 0, 1, 1]), np.array([7, 9, 5, 7])).tolist()
+    [1, 2, 0, 3]
+    """
+    if len(values) == 0:
+        return np.empty(0, np.int64)
+    lowest = int(values.min())
+    value_bits = (int(values.max()) - lowest).bit_length()
+    if int(group.max()).bit_length() + value_bits + _index_bits(values) <= _PACKED_BITS:
+        return _packed_argsort((group << value_bits) | (values - lowest))
     by_value = stable_argsort(values)
     return by_value[stable_argsort(group[by_value])]
+
+
+def _index_bits(values: Int64s) -> int:
+    return (len(values) - 1).bit_length()
+
+
+def _packed_argsort(values: Int64s) -> Int64s:
+    """Sort `values`, which are small and not negative, in place, each with its index below it."""
+    index_bits = _index_bits(values)
+    values <<= index_bits
+    values |= np.arange(len(values))
+    values.sort()
+    values &= (1 << index_bits) - 1
+    return values
 
 
 def is_new(values: npt.NDArray[np.generic]) -> Bools:
