@@ -37,17 +37,18 @@ def stable_argsort(values: Int64s) -> Int64s:
 
 
 def order_within(group: Int64s, values: Int64s) -> Int64s:
-    """Indices that sort by `group`, which is not negative, then by `values`, then by given order.
+    """Indices that sort by `group`, then by `values`, then by given order.
 
-    >>> order_within(np.array([1, 0, 1, 1]), np.array([7, 9, 5, 7])).tolist()
+    >>> order_within(np.array([1, -2, 1, 1]), np.array([7, 9, 5, 7])).tolist()
     [1, 2, 0, 3]
     """
     if len(values) == 0:
         return np.empty(0, np.int64)
-    lowest = int(values.min())
+    lowest, lowest_group = int(values.min()), int(group.min())
     value_bits = (int(values.max()) - lowest).bit_length()
-    if int(group.max()).bit_length() + value_bits + _index_bits(values) <= _PACKED_BITS:
-        return _packed_argsort((group << value_bits) | (values - lowest))
+    group_bits = (int(group.max()) - lowest_group).bit_length()
+    if group_bits + value_bits + _index_bits(values) <= _PACKED_BITS:
+        return _packed_argsort(((group - lowest_group) << value_bits) | (values - lowest))
     by_value = stable_argsort(values)
     return by_value[stable_argsort(group[by_value])]
 
