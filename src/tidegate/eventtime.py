@@ -19,7 +19,8 @@ FOREVER = 2**63 - 1
 
 EARLIEST_EVENT_US = -(2**61)
 LATEST_EVENT_US = 2**61
-"""Event times lie in [EARLIEST_EVENT_US, LATEST_EVENT_US), durations in [0, 2**61): sums of
+LONGEST_US = 2**61 - 1
+"""Event times lie in [EARLIEST_EVENT_US, LATEST_EVENT_US), durations in [0, LONGEST_US]: sums of
 a time, a gap and a lateness cannot leave int64."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

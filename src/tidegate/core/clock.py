@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.eventtime import BEGINNING
+from tidegate.eventtime import BEGINNING, FOREVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +20,7 @@ class Clock:
     after_us: int
     flush: bool = False
     flushed_us: int = BEGINNING
+
+    def __post_init__(self) -> None:
+        if not self.before_us <= self.after_us < FOREVER:
+            raise ValueError(f"a watermark moves on: {self.before_us} us, then {self.after_us} us")

@@ -15,6 +15,7 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type
 
 from tidegate.core.aggregates import Part
 from tidegate.core.arrays import Int64s, is_new, order_within
+from tidegate.core.frames import nulls
 from tidegate.core.grouping import Grouped, NameKey, list_lengths, lists_of
 from tidegate.core.hashing import xxhash64
 from tidegate.errors import StateLimitReached
@@ -50,7 +51,7 @@ class ApproximateDistinct:
         group, hashes = group[order], hashes[order]
         new = is_new(group) | is_new(hashes)
         lists = lists_of(pl.Series(hashes[new]), group[new], len(rows))
-        return _grown(lists, pl.Series([None] * len(rows), dtype=pl.Binary()))
+        return _grown(lists, nulls(len(rows), pl.Binary()))
 
     def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
         """The union."""

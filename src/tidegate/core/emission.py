@@ -48,7 +48,7 @@ class Emission:
         Closing counts in the epoch in which it happens: a window that was closed before and
         changes late waits for the next tick.
         """
-        tick_us = (clock.before_us // self.every_us + 1) * self.every_us
+        tick_us = min(FOREVER, (clock.before_us // self.every_us + 1) * self.every_us)
         closing = np.where(close_us > clock.before_us, close_us, FOREVER)
         return np.minimum(np.minimum(closing, forget_us), tick_us)
 

@@ -9,7 +9,7 @@ no column name of a user can collide with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -43,10 +43,6 @@ class Events:
             key_hash=self.key_hash[index],
             columns=self.columns[index] if self.columns.width else self.columns,
         )
-
-    def at(self, event_us: Int64s) -> Events:
-        """The same rows at other times."""
-        return replace(self, event_us=event_us)
 
 
 def in_position_order(events: Events) -> Events:

@@ -1,4 +1,4 @@
-"""Frames: taking rows, the thing done to every one of them."""
+"""Frames and columns: what is done to every one of them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def taken(frame: pl.DataFrame, index: Int64s) -> pl.DataFrame:
     if len(index) == frame.height and np.array_equal(index, np.arange(len(index))):
         return frame
     return frame[index.astype(np.uint32)]  # the index type of Polars: nothing to convert
+
+
+def nulls(count: int, dtype: pl.DataType) -> pl.Series:
+    """A column of nothing."""
+    return pl.Series([None], dtype=dtype).new_from_index(0, count)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidegate.core.arrays import Int64s, spans
 from tidegate.core.events import Events
+from tidegate.core.frames import nulls
 
 NameKey = Callable[[int], dict[str, Any]]
 """The key of the nth group, for the message of an error."""
@@ -98,8 +99,3 @@ def null_where(values: pl.Series, missing: pl.Series) -> pl.Series:
     if not missing.any():
         return values
     return values.zip_with(~missing, nulls(len(values), values.dtype))
-
-
-def nulls(count: int, dtype: pl.DataType) -> pl.Series:
-    """A column of nothing."""
-    return pl.Series([None], dtype=dtype).new_from_index(0, count)

@@ -16,6 +16,7 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.events import Events
+from tidegate.core.frames import nulls
 from tidegate.eventtime import BEGINNING, FOREVER, plus
 
 ORIGINAL_EVENT_TS = "original_event_ts"
@@ -65,16 +66,25 @@ class Late:
 
     def table(self) -> pl.DataFrame:
         """The rows with their columns, their event time and the reason."""
-        reason = pl.Series("reason", np.where(self.sealed, "sealed", "late"), dtype=pl.String)
-        return self.events.columns.with_columns(
-            pl.Series("event_us", self.events.event_us, dtype=pl.Int64), reason
+        columns = self.events.columns
+        reason = np.where(self.sealed, "sealed", "late")
+        return columns.with_columns(
+            pl.Series(_unused("event_us", columns), self.events.event_us, dtype=pl.Int64),
+            pl.Series(_unused("reason", columns), reason, dtype=pl.String),
         )
+
+
+def _unused(name: str, columns: pl.DataFrame) -> str:
+    """The name, with underscores before it if a user's column has it: a late row goes unchanged."""
+    while name in columns.columns:
+        name = f"_{name}"
+    return name
 
 
 def moved(events: Events, reassigned: Bools, clock: Clock) -> Events:
     """The rows, the reassigned ones at the watermark before the epoch, their own time beside."""
     own = pl.Series(ORIGINAL_EVENT_TS, events.event_us).cast(pl.Datetime("us", "UTC"))
-    never = pl.Series([None], dtype=own.dtype).new_from_index(0, len(events))
+    never = nulls(len(events), own.dtype)
     event_us = np.where(reassigned, clock.before_us, events.event_us)
     return Events(
         event_us=event_us,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tidegate.core.arrays import Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type, spark_type
 from tidegate.core.events import Events
@@ -21,7 +22,7 @@ from tidegate.core.segment_format import from_bytes, to_bytes
 from tidegate.core.segments import Stack
 from tidegate.core.step import StepResult, step
 from tidegate.errors import ConfigError, Problem, StateLimitReached
-from tidegate.eventtime import BEGINNING
+from tidegate.eventtime import BEGINNING, FOREVER
 from tidegate.pipeline import DataType, Window
 
 
@@ -85,17 +86,20 @@ class LocalRun:
         """The state of each shard."""
         return tuple(self._stacks)
 
-    def epoch(self, rows: pl.DataFrame, watermark_us: int | None = None) -> Epoch:
+    def epoch(
+        self, rows: pl.DataFrame, watermark_us: int | None = None, *, event_time: str = "event_us"
+    ) -> Epoch:
         """Judge `rows` by the watermark so far, then move it on; it never moves back.
 
-        `rows` has a column `event_us` and the declared ones; its order is the rows' position.
+        `rows` has the declared columns and one for the event time, timestamps or microseconds
+        without NULLs; its order is the rows' position.
         """
         after_us = self._watermark_us if watermark_us is None else watermark_us
         return self._run(
-            self._events(rows),
+            self._events(rows, _event_times(rows, event_time)),
             Clock(
                 before_us=self._watermark_us,
-                after_us=max(self._watermark_us, after_us),
+                after_us=max(self._watermark_us, min(after_us, FOREVER - 1)),
                 flushed_us=self._flushed_us,
             ),
         )
@@ -104,9 +108,9 @@ class LocalRun:
         """Send what is not out, forget everything, and move the watermark past all of it."""
         over = [self._operator.over_us(stack, self._watermark_us) for stack in self._stacks]
         after_us = max([self._watermark_us, *(us for us in over if us is not None)])
-        nothing = pl.DataFrame(schema={"event_us": pl.Int64(), **self._types})
+        nothing = pl.DataFrame(schema=self._types)
         epoch = self._run(
-            self._events(nothing),
+            self._events(nothing, np.empty(0, np.int64)),
             Clock(before_us=self._watermark_us, after_us=after_us, flush=True),
         )
         self._flushed_us = after_us
@@ -130,13 +134,13 @@ class LocalRun:
         self._rows_seen += len(events)
         return _together(results, clock)
 
-    def _events(self, rows: pl.DataFrame) -> Events:
+    def _events(self, rows: pl.DataFrame, event_us: Int64s) -> Events:
         """Rows with the columns cast to the plan's types, placed by the hash of their key."""
         columns = rows.select(pl.col(name).cast(dtype) for name, dtype in self._types.items())
         keys = [columns[name] for name in self._keys]
-        count = rows.height
+        count = len(event_us)
         return Events(
-            event_us=rows["event_us"].to_numpy(),
+            event_us=event_us,
             lane=np.zeros(count, np.int64),
             offset=np.arange(self._rows_seen, self._rows_seen + count),
             key_hash=xxhash64(keys) if keys else np.full(count, SPARK_SEED),
@@ -186,32 +190,28 @@ class LocalRun:
 def windows_of(table: pl.DataFrame, window: Window, *, event_time: str) -> pl.DataFrame:
     """All windows of a table, as one epoch and a flush: no row is late, every window is sent.
 
-    `event_time` names a column of timestamps without NULLs. Columns whose types Spark does not
-    know may be in the table, but the window cannot read them.
+    `event_time` names a column of timestamps, or microseconds, without NULLs. Columns whose types
+    Spark does not know may be in the table, but the window cannot read them.
     """
-    event_us = _event_times(table, event_time)
     types = {name: spark_type(dtype) for name, dtype in table.schema.items()}
     columns = {name: str(known) for name, known in types.items() if known is not None}
     run = LocalRun(window, columns)
-    first = run.epoch(table.select(list(columns)).with_columns(event_us.alias(_EVENT_US)))
+    first = run.epoch(table, event_time=event_time)
     return pl.concat([first.rows, run.flush().rows])
 
 
-_EVENT_US = "event_us"
-
-
-def _event_times(table: pl.DataFrame, column: str) -> pl.Series:
-    found = table.schema.get(column)
-    if not isinstance(found, pl.Datetime):
-        hint = f"the columns are {', '.join(table.columns)}"
-        raise ConfigError(
-            [Problem("event_time", f"{column!r} of type {found}", "a timestamp", hint)]
-        )
-    missing = table[column].null_count()
+def _event_times(rows: pl.DataFrame, column: str) -> Int64s:
+    found = rows.schema.get(column)
+    if not isinstance(found, pl.Datetime | pl.Int64):
+        hint = f"the columns are {', '.join(rows.columns)}"
+        what = f"{column!r} of type {found}" if found else f"no column {column!r}"
+        raise ConfigError([Problem("event_time", what, "timestamps, or microseconds", hint)])
+    missing = rows[column].null_count()
     if missing:
         hint = "a row without event time belongs to no window: fill it in or filter it out"
         raise ConfigError([Problem("event_time", f"{missing} NULLs in {column!r}", "none", hint)])
-    return table[column].dt.epoch("us")
+    times = rows[column]
+    return (times if found == pl.Int64 else times.dt.epoch("us")).to_numpy()
 
 
 def key_groups_of(shard: int, shards: int) -> range:

@@ -1,6 +1,7 @@
 """Segments as bytes: Arrow IPC with the version of the format in its metadata.
 
-The same bytes are what a task stages, the store journals and a cache maps into memory.
+The same bytes are what a task stages, the store journals and a cache maps into memory. That
+they are the bytes that were written is for whoever keeps them to check, by a checksum.
 """
 
 from __future__ import annotations
@@ -50,9 +51,23 @@ def _writable(rows: pl.DataFrame) -> pl.DataFrame:
 def from_bytes(data: bytes) -> Segment:
     """The segment that `to_bytes` wrote; raises `StateFormatError` for anything else."""
     try:
-        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    except (pa.ArrowException, OSError) as error:
+        return _read(data)
+    except _BROKEN as error:
         raise StateFormatError(f"a segment of state is not readable: {error}") from error
+
+
+_BROKEN = (
+    pa.ArrowException,
+    OSError,
+    UnicodeError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
+
+
+def _read(data: bytes) -> Segment:
+    table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    table.validate(full=True)  # broken offsets must raise here, not end the process later
     metadata = table.schema.metadata or {}
     version = metadata.get(_VERSION, b"none").decode()
     if version != str(STATE_VERSION):

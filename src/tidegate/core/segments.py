@@ -18,9 +18,19 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Bools, Int64s, UInt64s, is_new, order_within, search_within, spans
+from tidegate.core.arrays import (
+    Bools,
+    Int64s,
+    UInt64s,
+    expand,
+    is_new,
+    order_within,
+    search_within,
+    spans,
+)
 from tidegate.core.frames import taken
 from tidegate.core.hashing import place
+from tidegate.eventtime import BEGINNING
 
 KEY_PREFIX = "key."
 """Key columns of state are named by it, so that a user's name cannot collide with ours."""
@@ -76,6 +86,11 @@ class Segment:
         return self.rows["forget_us"].to_numpy()
 
     @cached_property
+    def over_us(self) -> int:
+        """The watermark at which all of it is forgotten."""
+        return int(self.forget_us.max()) if len(self) else BEGINNING
+
+    @cached_property
     def places(self) -> UInt64s:
         """The place of each row's key."""
         return place(self.rows["key_hash"].to_numpy())
@@ -92,17 +107,30 @@ class Segment:
         return (unit, row) if same.all() else (unit[same], row[same])
 
     def _beside(self, units: Units) -> tuple[Int64s, Int64s]:
-        """Pairs (unit, row) with equal hash and time; one round for each further row of a unit."""
+        """Pairs (unit, row) with equal hash and time.
+
+        Most units have a row or two, found one after the other; only of those with more the
+        end is searched for too.
+        """
         unit = self._possible(units)
-        wanted = place(units.key_hash)
-        row = self._first_rows(wanted[unit], None if units.time_us is None else units.time_us[unit])
+        wanted, time_us = place(units.key_hash)[unit], _at(units.time_us, unit)
+        row = self._first_rows(wanted, time_us)
         found = []
-        while len(unit):
-            here = np.flatnonzero(self._has(row, wanted[unit], units.time_us, unit))
-            unit, row = unit[here], row[here]
+        for _ in range(_FEW):
+            here = np.flatnonzero(self._has(row, wanted, time_us))
+            unit, row, wanted, time_us = unit[here], row[here], wanted[here], _at(time_us, here)
             found.append((unit, row))
             row = row + 1
-        return _joined(found)
+            if len(unit) == 0:
+                return _joined(found)
+        which, rest = expand(row, self._ends(wanted, time_us) - row)
+        return _joined([*found, (unit[which], rest)])
+
+    def _ends(self, wanted: UInt64s, time_us: Int64s | None) -> Int64s:
+        """Where the rows of each unit end, for units that have some."""
+        if time_us is None:
+            return np.searchsorted(self.places, wanted, side="right")
+        return self._first_rows(wanted, time_us + 1)
 
     def _possible(self, units: Units) -> Int64s:
         """The units that may be here: most new windows are later than all that is held."""
@@ -131,21 +159,42 @@ class Segment:
         starts = np.flatnonzero(is_new(self.places))
         return np.repeat(np.append(starts[1:], len(self)), spans(starts, len(self)))
 
-    def _has(self, row: Int64s, wanted: UInt64s, time_us: Int64s | None, unit: Int64s) -> Bools:
-        """Whether each row is of the unit beside it, as far as hash and time tell."""
+    def _has(self, row: Int64s, wanted: UInt64s, time_us: Int64s | None) -> Bools:
+        """Whether each row has the place and time beside it."""
         if len(self) == 0:
             return np.zeros(len(row), np.bool_)
         inside = np.minimum(row, len(self) - 1)
         has: Bools = (self.places[inside] == wanted) & (row < len(self))
         if self.times_us is not None and time_us is not None:
-            has &= self.times_us[inside] == time_us[unit]
+            has &= self.times_us[inside] == time_us
         return has
 
     def knows(self, units: Units) -> Bools:
         """Whether this segment holds a row of each unit."""
         known = np.zeros(len(units), np.bool_)
-        known[self.find(units)[0]] = True
+        known[self._one_each.find(units)[0]] = True
         return known
+
+    @cached_property
+    def distinct_units(self) -> Units:
+        """Every unit once (but for keys that share a hash, which may come again)."""
+        new = is_new(self.places)
+        if self.times_us is not None:
+            new |= is_new(self.times_us)
+        again = np.flatnonzero(~new)
+        new[again] = ~_same(self.key_columns, again, self.key_columns, again - 1)
+        return self.units.take(np.flatnonzero(new))
+
+    @cached_property
+    def _one_each(self) -> Segment:
+        """The units alone: to know one, it does not matter how many rows it has."""
+        units = self.distinct_units
+        if len(units) == len(self):
+            return self
+        columns = [pl.Series("key_hash", units.key_hash), *units.keys]
+        if self.unit_time is not None:
+            columns.append(pl.Series(self.unit_time, units.time_us))
+        return Segment(pl.DataFrame(columns), self.unit_time)
 
     @property
     def units(self) -> Units:
@@ -167,6 +216,13 @@ class Segment:
 
 
 _NONE = np.empty(0, np.int64)
+
+_FEW = 4
+"""How many rows of a unit are found one by one."""
+
+
+def _at(values: Int64s | None, index: Int64s) -> Int64s | None:
+    return None if values is None else values[index]
 
 
 def _joined(pairs: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
@@ -234,9 +290,9 @@ class Stack:
             return 0
         return alive.select(c for c in alive.columns if c.startswith(KEY_PREFIX)).n_unique()
 
-    def put(self, segment: Segment | None, replaces: int) -> Stack:
-        """The stack after a step: `segment` on top, in place of the `replaces` newest ones."""
-        kept = self.segments[: len(self.segments) - replaces]
+    def put(self, segment: Segment | None, keeps: Sequence[int]) -> Stack:
+        """The stack after a step: of its segments the ones it keeps, and `segment` on top."""
+        kept = tuple(self.segments[nth] for nth in keeps)
         return Stack(kept if segment is None else (*kept, segment))
 
 
@@ -277,7 +333,7 @@ def merged(older: Segment, newer: Segment, *, watermark_us: int) -> Segment:
     fresh = np.flatnonzero(newer.forget_us > watermark_us)
     if not counts.any():
         return Segment(taken(newer.rows, fresh), newer.unit_time)
-    counts[older.find(newer.units)[1]] = False
+    counts[older.find(newer.distinct_units)[1]] = False
     kept = np.flatnonzero(counts)
     row = np.concatenate([kept, fresh + len(older)])
     rows = pl.concat([older.rows, newer.rows])

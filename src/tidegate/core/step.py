@@ -78,14 +78,14 @@ class Operator(Protocol[J, M]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """How a stack of segments becomes the next: `segment` on top, for the `replaces` newest."""
+    """How a stack of segments becomes the next: which ones it keeps, and `segment` on top."""
 
     segment: Segment | None
-    replaces: int = 0
+    keeps: tuple[int, ...]
 
     def apply(self, held: Stack) -> Stack:
         """The stack after the epoch."""
-        return held.put(self.segment, self.replaces)
+        return held.put(self.segment, self.keeps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +110,8 @@ def step(
     """Run one epoch of the shard that owns the key groups `owned`."""
     for events in arrived:
         _check_owned(events, owned)
+        if clock.flush and len(events):
+            raise ValueError(f"a flush takes no rows, found {len(events)}")
     judged = operator.judge(held, arrived, clock)
     merged = operator.merge(held, judged, clock)
     settled = operator.settle(held, merged, clock)
@@ -127,13 +129,18 @@ def step(
 
 
 def _changes(held: Stack, segment: Segment | None, clock: Clock) -> Changes:
-    """The new segment, merged with its neighbours where sizes ask for it; a flush drops all."""
+    """The new segment, merged with its neighbours where sizes ask for it.
+
+    Segments that are forgotten as a whole go; a flush forgets all.
+    """
     if clock.flush:
-        return Changes(segment=None, replaces=len(held.segments))
-    if segment is None or len(segment) == 0:
-        return Changes(segment=None)
-    top, replaces = compacted(held, segment, watermark_us=clock.after_us)
-    return Changes(segment=top, replaces=replaces)
+        return Changes(segment=None, keeps=())
+    top, replaces = segment, 0
+    if segment is not None and len(segment):
+        top, replaces = compacted(held, segment, watermark_us=clock.after_us)
+    rest = held.segments[: len(held.segments) - replaces]
+    keeps = tuple(nth for nth, each in enumerate(rest) if each.over_us > clock.after_us)
+    return Changes(segment=top if top is not None and len(top) else None, keeps=keeps)
 
 
 def _check_owned(events: Events, owned: range) -> None:

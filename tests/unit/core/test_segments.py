@@ -214,11 +214,15 @@ def test_keys_that_share_a_hash_are_counted_apart() -> None:
     assert STACK.count_keys(BEGINNING) == 5
 
 
-def test_put_replaces_the_newest_segments() -> None:
+def test_put_keeps_the_segments_it_is_told_to_and_puts_one_on_top() -> None:
     top = segment((7, "e", 90, "e"))
-    assert STACK.put(top, 2).segments == (STACK.segments[0], top)
-    assert STACK.put(None, 0).segments == STACK.segments
-    assert STACK.put(None, 3).segments == ()
+    assert STACK.put(top, [0, 2]).segments == (STACK.segments[0], STACK.segments[2], top)
+    assert STACK.put(None, [0, 1, 2]).segments == STACK.segments
+    assert STACK.put(None, []).segments == ()
+
+
+def test_a_segment_is_over_when_its_last_row_is_forgotten() -> None:
+    assert [each.over_us for each in (*STACK.segments, segment())] == [60, 70, 90, BEGINNING]
 
 
 # --- merging ----------------------------------------------------------------------------------

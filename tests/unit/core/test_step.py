@@ -99,7 +99,7 @@ def test_without_rows_and_with_the_watermark_where_it_was_nothing_happens(
     result = step(
         operator(kind, emit=emit), held, [events()], clock(watermark_us), owned=EVERYTHING
     )
-    assert result.changes == Changes(segment=None, replaces=0)
+    assert result.changes == Changes(segment=None, keeps=(0,))
     assert result.changes.apply(held).segments == held.segments
     assert sent(result) == ([], [], [])
     assert set(result.counts.values()) == {0}
@@ -111,16 +111,26 @@ def sent(result: StepResult) -> tuple[list[Row], list[Row], list[Row]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_that_only_close_are_sent_and_nothing_is_written(kind: str) -> None:
-    held = held_after(kind, events(at(0, 1, "a"), at(50_000, 2, "b")))
-    result = step(operator(kind), held, [events()], clock(0, 300_000), owned=EVERYTHING)
+    policy = {"late_data": "reopen", "allowed_lateness_ms": 1000}
+    held = held_after(kind, events(at(0, 1, "a"), at(50_000, 2, "b")), **policy)
+    result = step(operator(kind, **policy), held, [events()], clock(0, 300_000), owned=EVERYTHING)
     assert sorted(result.sent["user"].to_list()) == ["a", "b"]
-    assert result.changes == Changes(segment=None, replaces=0)
+    assert result.changes == Changes(segment=None, keeps=(0,))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_segment_that_is_forgotten_as_a_whole_is_dropped(kind: str) -> None:
+    many = events(*(at(0, 1, f"user {n}") for n in range(20)))
+    held = held_after(kind, many, events(at(900_000, 1, "user 7")))
+    assert len(held.segments) == 2
+    result = step(operator(kind), held, [events()], clock(0, 500_000), owned=EVERYTHING)
+    assert result.changes == Changes(segment=None, keeps=(1,))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_are_all_late_change_nothing(kind: str) -> None:
     result = step(operator(kind), Stack(), [events(at(0, 1))], clock(500_000), owned=EVERYTHING)
-    assert result.changes == Changes(segment=None, replaces=0)
+    assert result.changes == Changes(segment=None, keeps=())
     assert sent(result) == ([], [], [{"user": "ann", "value": 1, "event_us": 0, "reason": "late"}])
 
 
@@ -132,7 +142,7 @@ def test_an_epoch_writes_the_units_that_it_touched_and_no_others(kind: str) -> N
     held = held_after(kind, events(*(at(0, 1, f"user {n}") for n in range(20))))
     arrived = events(at(0, 2, "user 7"), at(0, 2, "new"))
     result = step(operator(kind), held, [arrived], clock(), owned=EVERYTHING)
-    assert result.changes.replaces == 0
+    assert result.changes.keeps == (0,)
     assert result.changes.segment is not None
     assert sorted(result.changes.segment.rows["key.user"].to_list()) == ["new", "user 7"]
 
@@ -141,28 +151,39 @@ def test_an_epoch_writes_the_units_that_it_touched_and_no_others(kind: str) -> N
 def test_a_segment_of_similar_size_is_replaced(kind: str) -> None:
     held = held_after(kind, events(at(0, 1, "a"), at(0, 1, "b")))
     result = step(operator(kind), held, [events(at(0, 2, "c"))], clock(), owned=EVERYTHING)
-    assert result.changes.replaces == 1
+    assert result.changes.keeps == ()
     assert result.changes.segment is not None
     assert sorted(result.changes.segment.rows["key.user"].to_list()) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flush_sends_what_is_not_out_and_replaces_all_segments(kind: str) -> None:
+def test_a_flush_sends_what_is_not_out_and_drops_all_segments(kind: str) -> None:
     many = events(*(at(0, 1, f"user {n}") for n in range(20)))
     held = held_after(kind, many, events(at(0, 2, "user 7")))
     assert len(held.segments) == 2
     result = step(operator(kind), held, [events()], clock(0, 10**6, flush=True), owned=EVERYTHING)
     assert sorted(result.sent["user"].to_list()) == sorted(f"user {n}" for n in range(20))
-    assert result.changes == Changes(segment=None, replaces=2)
+    assert result.changes == Changes(segment=None, keeps=())
     assert result.changes.apply(held) == Stack()
 
 
-def test_a_flush_of_nothing_held_replaces_nothing() -> None:
+def test_a_flush_of_nothing_held_changes_nothing() -> None:
     result = step(
         operator("session"), Stack(), [events()], clock(0, 0, flush=True), owned=EVERYTHING
     )
-    assert result.changes == Changes(segment=None, replaces=0)
+    assert result.changes == Changes(segment=None, keeps=())
     assert sent(result) == ([], [], [])
+
+
+def test_a_flush_takes_no_rows() -> None:
+    with pytest.raises(ValueError, match=r"^a flush takes no rows, found 1$"):
+        step(
+            operator("session"),
+            Stack(),
+            [events(at(0, 1))],
+            clock(0, 0, flush=True),
+            owned=EVERYTHING,
+        )
 
 
 # --- purity -----------------------------------------------------------------------------------
@@ -227,7 +248,7 @@ def test_a_step_taken_twice_gives_the_same_and_changes_nothing_it_was_given(
     once, twice = taken(), taken()
     assert_same_frames(frames_of(once), frames_of(twice))
     assert once.counts == twice.counts
-    assert once.changes.replaces == twice.changes.replaces
+    assert once.changes.keeps == twice.changes.keeps
     assert_same_frames([segment.rows for segment in held.segments], held_before)
     assert arrays_of(arrived) == arrived_before
 

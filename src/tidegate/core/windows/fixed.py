@@ -164,6 +164,7 @@ class FixedWindow:
         partials = self.plan.aggregates.reduce(
             pieces, owner, lambda window: self._name_key(windows, window)
         )
+        replaced = before.id_out & self.plan.emission.changelog
         none = np.zeros(len(windows), np.bool_)
         last_revision, id_out = np.full(len(windows), -1), none.copy()
         last_revision[nth], id_out[nth] = before.last_revision(clock), before.id_out
@@ -171,6 +172,7 @@ class FixedWindow:
         return Touched(
             units=windows.units,
             found=found,
+            unit_time="start_us",
             rows=self._rows(windows, close_us, partials),
             unit=windows.key,
             close_us=close_us,
@@ -183,8 +185,8 @@ class FixedWindow:
             id_out=id_out,
             superseded=rows.clear(),
             superseded_unit=np.empty(0, np.int64),
-            replaced=rows.filter(pl.Series(before.id_out)),
-            replaced_unit=windows.key[nth[before.id_out]],
+            replaced=rows.filter(pl.Series(replaced)),
+            replaced_unit=windows.key[nth[replaced]],
             kept=rows.clear(),
             kept_unit=np.empty(0, np.int64),
         )
@@ -207,10 +209,7 @@ class FixedWindow:
 
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush."""
-        return over_us(held, self._latest_end_us, self.plan.lateness, watermark_us)
-
-    def _latest_end_us(self, rows: pl.DataFrame) -> int:
-        return int(rows["start_us"].to_numpy().max()) + self.width_us
+        return over_us(held, "start_us", self.width_us, self.plan.lateness, watermark_us)
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""

@@ -1,6 +1,6 @@
 """What both kinds of windows have in common: keys, aggregates, lateness, emission.
 
-Kernels take these values, not the user's specification; `compile` makes them of it.
+Kernels take these values, not the user's specification; `compiling` makes them of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.core.aggregates import Aggregate, Part
 from tidegate.core.arrays import Int64s, is_new, spans, stable_argsort
 from tidegate.core.emission import Emission
 from tidegate.core.events import Events, Keys, distinct_keys
-from tidegate.core.frames import taken
+from tidegate.core.frames import nulls, taken
 from tidegate.core.grouping import Grouped, NameKey
 from tidegate.core.lateness import Lateness
 from tidegate.core.segments import KEY_PREFIX
@@ -129,12 +129,18 @@ class WindowPlan:
 
     def keys_of(self, events: Events) -> Keys:
         """The distinct keys of the rows, and the key of each row."""
-        columns = [events.columns[name].alias(KEY_PREFIX + name) for name in self.keys]
+        columns = [self._key_column(events, name) for name in self.keys]
         if not columns:
-            columns = [
-                pl.Series(KEY_PREFIX, [None], dtype=pl.Boolean).new_from_index(0, len(events))
-            ]
+            columns = [nulls(len(events), pl.Boolean()).alias(KEY_PREFIX)]
         return distinct_keys(events.key_hash, pl.DataFrame(columns))
+
+    def _key_column(self, events: Events, name: str) -> pl.Series:
+        """A key column, which must have the plan's type: another type has other hashes."""
+        column = events.columns[name].alias(KEY_PREFIX + name)
+        if column.dtype != self.keys[name]:
+            found, expected = column.dtype, self.keys[name]
+            raise TypeError(f"key column {name!r}: found type {found}, expected {expected}")
+        return column
 
     @property
     def key_schema(self) -> dict[str, pl.DataType]:

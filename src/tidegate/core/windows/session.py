@@ -30,7 +30,7 @@ from tidegate.core.step import Settled
 from tidegate.core.windows.folding import Folded, Items, fold
 from tidegate.core.windows.plan import WindowPlan, instants
 from tidegate.core.windows.settling import Touched, over_us, settle
-from tidegate.eventtime import US_PER_MS
+from tidegate.eventtime import LONGEST_US, US_PER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class SessionWindow:
         if self.gap_column is None:
             return events, np.full(len(events), self.gap_us), 0
         gap_ms = events.columns[self.gap_column].cast(pl.Int64).fill_null(0).to_numpy()
-        gap_us = np.maximum(gap_ms, 0) * US_PER_MS
+        gap_us = np.clip(gap_ms, 0, LONGEST_US // US_PER_MS) * US_PER_MS
         if self.keep_nonpositive or (gap_ms > 0).all():
             return events, gap_us, 0
         kept = np.flatnonzero(gap_ms > 0)
@@ -209,12 +209,14 @@ class SessionWindow:
         of_held = pieces.session_of_held
         changed = pieces.changed(len(folded))
         same_id = judged.held.first_us[pieces.held] == folded.first_us[of_held]
-        gone, replaced = before.id_out & ~same_id, before.id_out & same_id & changed[of_held]
+        gone = before.id_out & ~same_id
+        replaced = before.id_out & same_id & changed[of_held] & self.plan.emission.changelog
         key_of_held = folded.key[of_held]
         stays = np.flatnonzero(judged.held.sealed)
         return Touched(
             units=Units(key_hash=judged.keys.key_hash, keys=judged.keys.columns),
             found=judged.held.found,
+            unit_time=None,
             rows=self._rows(judged, folded, pieces),
             unit=folded.key,
             close_us=folded.close_us,
@@ -281,10 +283,7 @@ class SessionWindow:
 
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush."""
-        return over_us(held, self._latest_end_us, self.plan.lateness, watermark_us)
-
-    def _latest_end_us(self, rows: pl.DataFrame) -> int:
-        return int(rows["close_us"].to_numpy().max()) - 1
+        return over_us(held, "close_us", -1, self.plan.lateness, watermark_us)
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""

@@ -41,6 +41,8 @@ class Touched:
     units: Units
     found: Found
     """What was held of these units."""
+    unit_time: str | None
+    """The column that makes a unit together with the key."""
     rows: pl.DataFrame
     unit: Int64s
     close_us: Int64s
@@ -117,8 +119,7 @@ def _remembered(decided: pl.DataFrame, touched: Touched, clock: Clock) -> Segmen
         unit = np.concatenate([touched.unit, touched.kept_unit])
         rows = pl.concat([rows, touched.kept.select(rows.columns)])[stable_argsort(unit)]
     alive = rows["forget_us"] > clock.after_us
-    unit_time = None if touched.units.time_us is None else "start_us"
-    return Segment.of(rows if alive.all() else rows.filter(alive), unit_time)
+    return Segment.of(rows if alive.all() else rows.filter(alive), touched.unit_time)
 
 
 def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl.DataFrame:
@@ -136,12 +137,12 @@ def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl
 
 
 def over_us(
-    held: Stack, latest_end_us: Callable[[pl.DataFrame], int], lateness: Lateness, watermark_us: int
+    held: Stack, column: str, plus_us: int, lateness: Lateness, watermark_us: int
 ) -> int | None:
-    """One microsecond past the latest end of what is held, and its lateness."""
-    ends = []
-    for segment in held.segments:
-        alive = segment.rows.filter(pl.Series(segment.forget_us > watermark_us))
-        if alive.height:
-            ends.append(latest_end_us(alive))
-    return max(ends) + (lateness.allowed_us or 0) + 1 if ends else None
+    """One microsecond past the latest end (`column` + `plus_us`) of what is held, and lateness."""
+    ends = [
+        int(segment.rows[column].to_numpy()[segment.forget_us > watermark_us].max())
+        for segment in held.segments
+        if segment.over_us > watermark_us
+    ]
+    return max(ends) + plus_us + (lateness.allowed_us or 0) + 1 if ends else None
