@@ -72,12 +72,12 @@ def test_a_step_with_two_million_open_sessions_costs_little_more(
     small.warm_up(WARM_UP)
     for _ in range(LONG):
         small.step(*small.next_epoch(beside=False)[0])
-    large = sessions(Clicks(keys=2_500_000, active=100_000), 400_000)
+    large = sessions(Clicks(keys=2_700_000, active=100_000), 400_000)
     measured(benchmark, large, warm_up=60, epochs=LONG)
     ratio = mean(large.step_s) / mean(small.step_s)
     report(benchmark, "mean session step, 2M open against 80k", large, ratio, 2.5)
     large.check()
-    assert large.open_windows() > 1_900_000
+    assert large.open_windows() >= 2_000_000
     assert ratio <= 2.5
 
 

@@ -1,38 +1,49 @@
-"""Windows of every policy, and the same window sent in another way."""
+"""Windows of every policy, weighted towards what is hard, and the same window sent otherwise."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from hypothesis import strategies as st
 
 from tests.properties.streams import AGGREGATIONS, windows
 from tidegate.pipeline import Window
 
-EMITS = ("on_watermark", "on_window_close", "on_update", "changelog", "final", "every")
 POSITIONAL = ("first_value", "last_price", "collect_value")
 """Outputs that look at the position of rows where their times are equal (R10)."""
 
+_KINDS = ("session", "session", "tumbling", "hopping")
+_LATE_DATA = ("drop", "reopen", "reopen", "side_output", "dlq", "reassign")
+_EMITS = ("on_watermark", "on_window_close", "on_update", "changelog", "final", "every", "every")
 _NOT_FINAL = ("side_output", "dlq", "reassign")
-_KINDS = ("session", "tumbling", "hopping")
 
 
 @st.composite
 def any_window(draw: st.DrawFn, *, kinds: tuple[str, ...] = _KINDS) -> Window:
-    """As `windows`, with `final` and `dlq` too, and only a few of the aggregates at a time."""
+    """As `windows`, with `final` and `dlq` too, and a few of the aggregates at a time.
+
+    More sessions, most of them with a cap that is soon reached, and a lateness that ends.
+    """
     window = draw(windows(kinds=kinds))
-    late_data = window.late_data
-    if late_data == "side_output":
-        late_data = draw(st.sampled_from(("side_output", "dlq")))
+    late_data = draw(st.sampled_from(_LATE_DATA))
+    emit = draw(
+        st.sampled_from(_EMITS).filter(lambda e: e != "final" or late_data not in _NOT_FINAL)
+    )
     few = st.lists(st.sampled_from(AGGREGATIONS), min_size=1, max_size=4, unique=True)
-    window = window.model_copy(update={"late_data": late_data, "aggregations": tuple(draw(few))})
-    return sending(window, draw(st.sampled_from(emits(window))))
+    update: dict[str, Any] = {
+        "late_data": late_data,
+        "max_lateness_ms": draw(st.integers(0, 30)) if late_data == "reassign" else None,
+        "emit": emit,
+        "every_ms": draw(st.sampled_from((1, 5, 20, 60))) if emit == "every" else None,
+        "aggregations": tuple(draw(few)),
+    }
+    if draw(st.booleans()):
+        update["allowed_lateness_ms"] = draw(st.integers(0, 20))
+    if window.kind == "session" and draw(st.booleans()):
+        update["max_session_duration_ms"] = (window.gap_ms or 0) + draw(st.integers(1, 10))
+    return window.model_copy(update=update)
 
 
-def emits(window: Window) -> tuple[str, ...]:
-    """The strategies that the window's late policy allows (R6)."""
-    return tuple(e for e in EMITS if e != "final" or window.late_data not in _NOT_FINAL)
-
-
-def sending(window: Window, emit: str, *, every_ms: int = 7) -> Window:
+def sending(window: Window, emit: str) -> Window:
     """The same window, sent by another strategy."""
-    period = (window.every_ms or every_ms) if emit == "every" else None
-    return window.model_copy(update={"emit": emit, "every_ms": period})
+    return window.model_copy(update={"emit": emit, "every_ms": None})

@@ -115,13 +115,19 @@ def streams(draw: st.DrawFn) -> list[Epoch]:
 
 @st.composite
 def busy_streams(draw: st.DrawFn) -> list[Epoch]:
-    """More epochs and rows, fewer keys and closer times: sessions meet, grow, and reach caps."""
-    user, epochs, watermark_ms = st.sampled_from(["a", None]), [], draw(st.integers(-20, 0))
+    """More epochs and rows, fewer keys and closer times: sessions meet, grow, and reach caps.
+
+    Some times lie a microsecond beside the others: boundaries have two sides.
+    """
+    user, aside_us = st.sampled_from(["a", "a", None]), st.sampled_from([0, 0, 0, 1, -1])
+    epochs, watermark_ms = [], draw(st.integers(-20, 0))
     for _ in range(draw(st.integers(3, 8))):
         near = st.integers(watermark_ms - 25, watermark_ms + 25)
-        batch = draw(st.lists(rows(near), min_size=1, max_size=8))
-        batch = [row | {"user": draw(user), "site": 1} for row in batch]
+        batch = [
+            row | {"user": draw(user), "site": 1, "event_us": row["event_us"] + draw(aside_us)}
+            for row in draw(st.lists(rows(near), min_size=1, max_size=8))
+        ]
         watermark_ms += draw(st.sampled_from([0, 3, 8, 15, 40]))
-        stays = draw(st.integers(0, 5)) == 0
-        epochs.append(Epoch(tuple(batch), None if stays else watermark_ms * 1000))
+        stays, watermark_us = draw(st.integers(0, 5)) == 0, watermark_ms * 1000 + draw(aside_us)
+        epochs.append(Epoch(tuple(batch), None if stays else watermark_us))
     return epochs

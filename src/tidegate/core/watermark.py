@@ -32,6 +32,7 @@ class PipelineState(TypedDict):
     """What is committed of all sources, and of the pipeline."""
 
     watermark_us: int
+    flushed_us: int
     left_out: list[str]
     sources: dict[str, SourceState]
 
@@ -133,7 +134,8 @@ class PipelineWatermark:
     that wakes stays left out until its watermark is at least the pipeline's, so it never
     holds the pipeline to a past it has left. If nobody counts, the watermark stays; if all
     are idle, it moves to the highest of theirs, and with `advance_when_idle` further by the
-    wall time since the last one went idle.
+    wall time since the last one went idle. `flushed_us` is the watermark of the last flush:
+    with unbounded lateness only that makes rows late, so it is committed too.
 
     Idleness is of this run only: `quiet_since_us` and `idle_since_us` (by source: the first
     of an unbroken row of empty polls; the instant it became idle) are never committed.
@@ -141,6 +143,7 @@ class PipelineWatermark:
 
     sources: Mapping[str, SourceWatermark] = field(default_factory=dict)
     watermark_us: int = BEGINNING
+    flushed_us: int = BEGINNING
     left_out: frozenset[str] = frozenset()
     source_idleness_us: int = 60_000 * US_PER_MS
     advance_when_idle: bool = False
@@ -218,9 +221,11 @@ class PipelineWatermark:
 
         Never a step back: a value below the present one only empties the sets.
         """
+        reached_us = max(self.watermark_us, watermark_us)
         return replace(
             self,
-            watermark_us=max(self.watermark_us, watermark_us),
+            watermark_us=reached_us,
+            flushed_us=reached_us,
             left_out=frozenset(),
             quiet_since_us={},
             idle_since_us={},
@@ -230,6 +235,7 @@ class PipelineWatermark:
         """Give what to commit with the epoch, as plain JSON values."""
         return PipelineState(
             watermark_us=self.watermark_us,
+            flushed_us=self.flushed_us,
             left_out=sorted(self.left_out),
             sources={key: source.to_dict() for key, source in sorted(self.sources.items())},
         )
@@ -249,6 +255,7 @@ class PipelineWatermark:
                 for key, source in self.sources.items()
             },
             watermark_us=committed["watermark_us"],
+            flushed_us=committed["flushed_us"],
             left_out=frozenset(committed["left_out"]) & self.sources.keys(),
             quiet_since_us={},
             idle_since_us={},

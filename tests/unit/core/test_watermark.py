@@ -300,6 +300,11 @@ def test_a_flush_never_moves_back() -> None:
     assert at(a=30).flushed(20).watermark_us == 30
 
 
+def test_the_watermark_of_a_flush_survives_a_restart() -> None:
+    pipeline = restart(at(a=30).flushed(1000))
+    assert pipeline.observed({"a": seen(2000)}).aligned(now_us=0).flushed_us == 1000
+
+
 def test_after_a_restart_a_left_out_source_is_still_left_out() -> None:
     pipeline = restart(at(a=30, b=10).marked(idle=["b"], now_us=0).aligned(now_us=0))
     assert state_of(pipeline) == (30, set(), {"b"})
