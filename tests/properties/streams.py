@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -117,17 +118,27 @@ def streams(draw: st.DrawFn) -> list[Epoch]:
 def busy_streams(draw: st.DrawFn) -> list[Epoch]:
     """More epochs and rows, fewer keys and closer times: sessions meet, grow, and reach caps.
 
-    Some times lie a microsecond beside the others: boundaries have two sides.
+    Some times lie a microsecond beside the others: boundaries have two sides. Rows come from
+    a seed, since values that are drawn one by one are too often alike.
     """
-    user, aside_us = st.sampled_from(["a", "a", None]), st.sampled_from([0, 0, 0, 1, -1])
-    epochs, watermark_ms = [], draw(st.integers(-20, 0))
-    for _ in range(draw(st.integers(3, 8))):
-        near = st.integers(watermark_ms - 25, watermark_ms + 25)
-        batch = [
-            row | {"user": draw(user), "site": 1, "event_us": row["event_us"] + draw(aside_us)}
-            for row in draw(st.lists(rows(near), min_size=1, max_size=8))
-        ]
-        watermark_ms += draw(st.sampled_from([0, 3, 8, 15, 40]))
-        stays, watermark_us = draw(st.integers(0, 5)) == 0, watermark_ms * 1000 + draw(aside_us)
-        epochs.append(Epoch(tuple(batch), None if stays else watermark_us))
+    random, most = Random(draw(st.integers(0, 2**32))), draw(st.integers(1, 8))
+    epochs, watermark_ms = [], random.randint(-20, 0)
+    for _ in range(draw(st.integers(1, 8))):
+        batch = [busy_row(random, watermark_ms) for _ in range(random.randint(0, most))]
+        watermark_ms += random.choice([0, 0, 3, 8, 15, 40])
+        watermark_us = watermark_ms * 1000 + random.choice([0, 0, 1, -1])
+        epochs.append(Epoch(tuple(batch), random.choice([watermark_us] * 5 + [None])))
     return epochs
+
+
+def busy_row(random: Random, watermark_ms: int) -> Row:
+    """A row of one of two keys, rather before the watermark than behind it."""
+    event_ms = random.randint(watermark_ms - 15, watermark_ms + 35)
+    return {
+        "event_us": event_ms * 1000 + random.choice([0, 0, 0, 1, -1]),
+        "user": random.choice(["a", "a", "a", None]),
+        "site": 1,
+        "value": random.choice([None, *range(-3, 4)]),
+        "price": random.choice([None, 0.5, -1.0, float("nan")]),
+        "own_gap": random.choice([None, -1, *range(9)]),
+    }

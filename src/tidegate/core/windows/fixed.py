@@ -205,7 +205,10 @@ class FixedWindow:
 
     def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
         """Send and forget."""
-        return settle(held, merged, clock, emission=self.plan.emission, show=self.show)
+        emission = self.plan.emission
+        return settle(
+            held, merged, clock, emission=emission, show=self.show, identify=self.identify
+        )
 
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush."""
@@ -213,16 +216,14 @@ class FixedWindow:
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""
-        start_us = rows["start_us"].to_numpy()
-        return pl.DataFrame(
-            [
-                *self.plan.key_values(rows),
-                instants("window_start", start_us),
-                instants("window_end", start_us + self.width_us),
-                *self.plan.values(rows),
-                rows["revision"],
-            ]
-        )
+        window_end = instants("window_end", rows["start_us"].to_numpy() + self.width_us)
+        values = [*self.plan.values(rows), rows["revision"]]
+        return pl.DataFrame([*self.identify(rows), window_end, *values])
+
+    def identify(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keys and start of windows."""
+        start = instants("window_start", rows["start_us"].to_numpy())
+        return pl.DataFrame([*self.plan.key_values(rows), start])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

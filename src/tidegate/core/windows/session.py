@@ -279,7 +279,10 @@ class SessionWindow:
 
     def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
         """Send and forget."""
-        return settle(held, merged, clock, emission=self.plan.emission, show=self.show)
+        emission = self.plan.emission
+        return settle(
+            held, merged, clock, emission=emission, show=self.show, identify=self.identify
+        )
 
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush."""
@@ -287,16 +290,20 @@ class SessionWindow:
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""
+        *identity, session_id = self.identify(rows)
+        window_end = instants("window_end", rows["close_us"].to_numpy() - 1)
+        values = [*self.plan.values(rows), rows["revision"]]
+        return pl.DataFrame([*identity, window_end, session_id, *values])
+
+    def identify(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keys, start and id of sessions."""
         first_us = rows["first_us"].to_numpy()
         session_id = continue_with_long(rows["key_hash"].to_numpy(), first_us)
         return pl.DataFrame(
             [
                 *self.plan.key_values(rows),
                 instants("window_start", first_us),
-                instants("window_end", rows["close_us"].to_numpy() - 1),
                 pl.Series("session_id", session_id, dtype=pl.Int64),
-                *self.plan.values(rows),
-                rows["revision"],
             ]
         )
 

@@ -25,7 +25,7 @@ from tidegate.core.step import Settled
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
 
 Show = Callable[[pl.DataFrame], pl.DataFrame]
-"""Rows of state as rows for the user."""
+"""Rows of state as rows for the user, whole or by their identity alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +65,17 @@ class Touched:
 
 
 def settle(
-    held: Stack, touched: Touched, clock: Clock, *, emission: Emission, show: Show
+    held: Stack, touched: Touched, clock: Clock, *, emission: Emission, show: Show, identify: Show
 ) -> Settled:
     """Send what is due, and keep of the touched units what is not forgotten."""
     decided, send = _decide(touched, emission, clock)
     now = decided.filter(pl.Series(send))
     later = _due_untouched(held, touched.found, clock)
     sent = now if later is None else pl.concat([now, later])
+    gone = touched.superseded
     return Settled(
         sent=_changes(touched, now, send, show) if emission.changelog else show(sent),
-        retracted=show(touched.superseded.clear() if emission.changelog else touched.superseded),
+        retracted=identify(gone.clear() if emission.changelog else gone),
         segment=_remembered(decided, touched, clock),
     )
 
