@@ -22,7 +22,7 @@ _NOT_FINAL = ("side_output", "dlq", "reassign")
 def any_window(draw: st.DrawFn, *, kinds: tuple[str, ...] = _KINDS) -> Window:
     """As `windows`, with `final` and `dlq` too, and a few of the aggregates at a time.
 
-    More sessions, most of them with a cap that is soon reached, and a lateness that ends.
+    More sessions, whose cap is reached soon or never, and more often a lateness that ends.
     """
     window = draw(windows(kinds=kinds))
     late_data = draw(st.sampled_from(_LATE_DATA))
@@ -39,9 +39,27 @@ def any_window(draw: st.DrawFn, *, kinds: tuple[str, ...] = _KINDS) -> Window:
     }
     if draw(st.booleans()):
         update["allowed_lateness_ms"] = draw(st.integers(0, 20))
-    if window.kind == "session" and draw(st.booleans()):
-        update["max_session_duration_ms"] = (window.gap_ms or 0) + draw(st.integers(1, 10))
+    if window.kind == "session":
+        more_ms = draw(st.sampled_from((1, 5, 20, 60, 1000)))
+        update["max_session_duration_ms"] = (window.gap_ms or 0) + more_ms
     return window.model_copy(update=update)
+
+
+@st.composite
+def waiting_sessions(draw: st.DrawFn) -> Window:
+    """Sessions that are sent, change, and merge before they are sent again."""
+    window = draw(any_window(kinds=("session",)))
+    emit, every_ms = draw(st.sampled_from((("on_watermark", None), ("every", 20), ("every", 60))))
+    return window.model_copy(
+        update={
+            "max_session_duration_ms": 1000,
+            "allowed_lateness_ms": draw(st.integers(10, 60)),
+            "late_data": "reopen",
+            "max_lateness_ms": None,
+            "emit": emit,
+            "every_ms": every_ms,
+        }
+    )
 
 
 def sending(window: Window, emit: str) -> Window:

@@ -116,27 +116,27 @@ def streams(draw: st.DrawFn) -> list[Epoch]:
 
 @st.composite
 def busy_streams(draw: st.DrawFn) -> list[Epoch]:
-    """More epochs and rows, fewer keys and closer times: sessions meet, grow, and reach caps.
+    """More epochs and rows of fewer keys, on a coarse grid: sessions meet, merge, and reach caps.
 
-    Some times lie a microsecond beside the others: boundaries have two sides. Rows come from
-    a seed, since values that are drawn one by one are too often alike.
+    Some times lie a microsecond beside the grid: boundaries have two sides. Rows come from a
+    seed, since values that are drawn one by one are too often alike.
     """
-    random, most = Random(draw(st.integers(0, 2**32))), draw(st.integers(1, 8))
-    epochs, watermark_ms = [], random.randint(-20, 0)
-    for _ in range(draw(st.integers(1, 8))):
-        batch = [busy_row(random, watermark_ms) for _ in range(random.randint(0, most))]
-        watermark_ms += random.choice([0, 0, 3, 8, 15, 40])
-        watermark_us = watermark_ms * 1000 + random.choice([0, 0, 1, -1])
+    random, most = Random(draw(st.integers(0, 2**32))), draw(st.integers(3, 9))
+    epochs, watermark, grid_us = [], 0, draw(st.integers(2, 8)) * 1000
+    for _ in range(draw(st.integers(5, 9))):
+        batch = [busy_row(random, watermark, grid_us) for _ in range(random.randint(1, most))]
+        watermark += random.choice([0, 0, 1, 2, 3, 8])
+        watermark_us = watermark * grid_us + random.choice([0, 0, 1, -1])
         epochs.append(Epoch(tuple(batch), random.choice([watermark_us] * 5 + [None])))
     return epochs
 
 
-def busy_row(random: Random, watermark_ms: int) -> Row:
-    """A row of one of two keys, rather before the watermark than behind it."""
-    event_ms = random.randint(watermark_ms - 15, watermark_ms + 35)
+def busy_row(random: Random, watermark: int, grid_us: int) -> Row:
+    """A row of one of two keys, rather ahead of the watermark than behind it."""
     return {
-        "event_us": event_ms * 1000 + random.choice([0, 0, 0, 1, -1]),
-        "user": random.choice(["a", "a", "a", None]),
+        "event_us": random.randint(watermark - 3, watermark + 9) * grid_us
+        + random.choice([0, 0, 0, 0, 1, -1]),
+        "user": random.choice(["a", "a", "a", "a", None]),
         "site": 1,
         "value": random.choice([None, *range(-3, 4)]),
         "price": random.choice([None, 0.5, -1.0, float("nan")]),
