@@ -102,6 +102,38 @@ class StateFormatError(TidegateError):
     """Stored state that this version cannot read."""
 
 
+class StateLost(TidegateError):
+    """State that a manifest names is not there, or not what was written."""
+
+
+class LostLease(TidegateError):
+    """Another driver has taken the pipeline over: this one may not commit any more."""
+
+
+class EpochTaken(TidegateError):
+    """The epoch to commit does not follow the last one that is committed."""
+
+
+class PipelineInUse(TidegateError):
+    """Another driver runs this pipeline now."""
+
+
+class SourceChanged(TidegateError):
+    """What was planned to be read is no longer what is there: changed, or gone."""
+
+
+class UnreadableSource(TidegateError):
+    """Rows that are not what the source says: a corrupt file, a missing or retyped column."""
+
+
+class InconsistentEpoch(TidegateError):
+    """Tasks of one epoch do not agree on what they saw; nothing of it is committed."""
+
+
+class BatchOutOfOrder(TidegateError):
+    """A micro-batch that neither is the last one committed nor follows it."""
+
+
 class MisplacedRow(TidegateError):
     """A row reached a shard that does not own its key group: the split in front of it is broken."""
 

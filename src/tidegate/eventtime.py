@@ -7,6 +7,7 @@ saturates at `BEGINNING` and `FOREVER`, which stand for minus and plus infinity.
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 US_PER_MS = 1_000
@@ -24,6 +25,11 @@ LONGEST_US = 2**61 - 1
 a time, a gap and a lateness cannot leave int64."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def now_us() -> int:
+    """The wall clock, which the driver reads once an epoch."""
+    return time.time_ns() // 1_000
 
 
 def us_of_ms(ms: int) -> int:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tidegate.core.arrays import Bools
 from tidegate.eventtime import EARLIEST_EVENT_US, FOREVER, LATEST_EVENT_US, plus
 
 NO_EVENT_TIME = "no_event_time"
+UNPARSABLE = "unparsable"
 OUT_OF_RANGE = "out_of_range"
 FUTURE = "future"
 
@@ -41,12 +43,18 @@ class Admission:
         return dict(counted.iter_rows())
 
 
-def admit(event_us: pl.Series, *, now_us: int | None, max_future_skew_us: int | None) -> pl.Series:
+def admit(
+    event_us: pl.Series,
+    *,
+    now_us: int | None,
+    max_future_skew_us: int | None,
+    unparsable: Bools | None = None,
+) -> pl.Series:
     """Find the first reason to reject each row, NULL where it is admitted.
 
-    `no_event_time`: NULL. `out_of_range`: outside [EARLIEST_EVENT_US, LATEST_EVENT_US).
-    `future`: after `now_us + max_future_skew_us`; exactly there is admitted, and with
-    `max_future_skew_us` None there is no such limit.
+    `unparsable`: NULL, and marked so. `no_event_time`: any other NULL. `out_of_range`: outside
+    [EARLIEST_EVENT_US, LATEST_EVENT_US). `future`: after `now_us + max_future_skew_us`; exactly
+    there is admitted, and with `max_future_skew_us` None there is no such limit.
 
     >>> admit(pl.Series([5, None, 11]), now_us=7, max_future_skew_us=3).to_list()
     [None, 'no_event_time', 'future']
@@ -58,8 +66,11 @@ def admit(event_us: pl.Series, *, now_us: int | None, max_future_skew_us: int | 
         return pl.Series("reason", [None], dtype=pl.String).new_from_index(0, len(event_us))
     time = pl.col("event_us")
     in_range = (time >= EARLIEST_EVENT_US) & (time < LATEST_EVENT_US)
+    marked = pl.lit(False) if unparsable is None else pl.Series("unparsable", unparsable)
     reason = (
-        pl.when(time.is_null())
+        pl.when(time.is_null() & marked)
+        .then(pl.lit(UNPARSABLE))
+        .when(time.is_null())
         .then(pl.lit(NO_EVENT_TIME))
         .when(~in_range)
         .then(pl.lit(OUT_OF_RANGE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import polars as pl
 
@@ -21,3 +23,10 @@ def taken(frame: pl.DataFrame, index: Int64s) -> pl.DataFrame:
 def nulls(count: int, dtype: pl.DataType) -> pl.Series:
     """A column of nothing."""
     return pl.Series([None], dtype=dtype).new_from_index(0, count)
+
+
+def unused_name(name: str, columns: Collection[str]) -> str:
+    """The name, with underscores before it if a user's column has it."""
+    while name in columns:
+        name = f"_{name}"
+    return name

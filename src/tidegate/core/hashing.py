@@ -106,6 +106,12 @@ def shard_of(key_groups: npt.NDArray[np.integer[Any]], shards: int) -> UInt8s:
     return owners.astype(np.uint8)
 
 
+def key_groups_of(shard: int, shards: int) -> range:
+    """The key groups that a shard owns: consecutive ones, as `shard_of` places them."""
+    first = -(-shard * KEY_GROUPS // shards)
+    return range(first, -(-(shard + 1) * KEY_GROUPS // shards))
+
+
 # --- columns ---------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.events import Events
-from tidegate.core.frames import nulls
+from tidegate.core.frames import nulls, unused_name
 from tidegate.eventtime import BEGINNING, FOREVER, plus
 
 ORIGINAL_EVENT_TS = "original_event_ts"
@@ -65,20 +65,15 @@ class Late:
         return len(self.events)
 
     def table(self) -> pl.DataFrame:
-        """The rows with their columns, their event time and the reason."""
+        """The rows unchanged, and behind their columns the event time and the reason."""
         columns = self.events.columns
         reason = np.where(self.sealed, "sealed", "late")
         return columns.with_columns(
-            pl.Series(_unused("event_us", columns), self.events.event_us, dtype=pl.Int64),
-            pl.Series(_unused("reason", columns), reason, dtype=pl.String),
+            pl.Series(
+                unused_name("event_us", columns.columns), self.events.event_us, dtype=pl.Int64
+            ),
+            pl.Series(unused_name("reason", columns.columns), reason, dtype=pl.String),
         )
-
-
-def _unused(name: str, columns: pl.DataFrame) -> str:
-    """The name, with underscores before it if a user's column has it: a late row goes unchanged."""
-    while name in columns.columns:
-        name = f"_{name}"
-    return name
 
 
 def moved(events: Events, reassigned: Bools, clock: Clock) -> Events:

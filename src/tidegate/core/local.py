@@ -17,7 +17,7 @@ from tidegate.core.arrays import Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type, spark_type
 from tidegate.core.events import Events
-from tidegate.core.hashing import KEY_GROUPS, SPARK_SEED, key_group, shard_of, xxhash64
+from tidegate.core.hashing import SPARK_SEED, key_group, key_groups_of, shard_of, xxhash64
 from tidegate.core.segment_format import from_bytes, to_bytes
 from tidegate.core.segments import Stack
 from tidegate.core.step import StepResult, step
@@ -212,12 +212,6 @@ def _event_times(rows: pl.DataFrame, column: str) -> Int64s:
         raise ConfigError([Problem("event_time", f"{missing} NULLs in {column!r}", "none", hint)])
     times = rows[column]
     return (times if found == pl.Int64 else times.dt.epoch("us")).to_numpy()
-
-
-def key_groups_of(shard: int, shards: int) -> range:
-    """The key groups that a shard owns: consecutive ones, as `shard_of` places them."""
-    first = -(-shard * KEY_GROUPS // shards)
-    return range(first, -(-(shard + 1) * KEY_GROUPS // shards))
 
 
 def _together(results: Sequence[StepResult], clock: Clock) -> Epoch:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 
+from tidegate.core.segment_migrations import STATE_VERSION, migrated
 from tidegate.core.segments import Segment
 from tidegate.errors import StateFormatError
-
-STATE_VERSION = 1
 
 _VERSION = b"tidegate.state_version"
 _UNIT_TIME = b"tidegate.unit_time"
@@ -20,6 +19,11 @@ _UNIT_TIME = b"tidegate.unit_time"
 
 def to_bytes(segment: Segment) -> bytes:
     """The segment as an Arrow IPC file."""
+    return to_buffer(segment).to_pybytes()  # type: ignore[no-any-return]  # pyarrow has no types
+
+
+def to_buffer(segment: Segment) -> pa.Buffer:
+    """As `to_bytes`, without a copy."""
     table = _writable(segment.rows).to_arrow()
     metadata = {_VERSION: str(STATE_VERSION).encode()}
     if segment.unit_time is not None:
@@ -28,7 +32,7 @@ def to_bytes(segment: Segment) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]  # pyarrow has no types
+    return sink.getvalue()
 
 
 def _writable(rows: pl.DataFrame) -> pl.DataFrame:
@@ -48,10 +52,14 @@ def _writable(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def from_bytes(data: bytes) -> Segment:
-    """The segment that `to_bytes` wrote; raises `StateFormatError` for anything else."""
+def from_bytes(data: bytes | pa.Buffer, *, trusted: bool = False) -> Segment:
+    """The segment that `to_bytes` wrote; raises `StateFormatError` for anything else.
+
+    It shares the memory of `data`. Bytes are `trusted` if a checksum says that they are those
+    that were written; others are looked at one by one.
+    """
     try:
-        return _read(data)
+        return _read(data, trusted=trusted)
     except _BROKEN as error:
         raise StateFormatError(f"a segment of state is not readable: {error}") from error
 
@@ -65,15 +73,13 @@ _BROKEN = (
 )
 
 
-def _read(data: bytes) -> Segment:
+def _read(data: bytes | pa.Buffer, *, trusted: bool) -> Segment:
     table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    table.validate(full=True)  # broken offsets must raise here, not end the process later
+    if not trusted:
+        table.validate(full=True)  # broken offsets must raise here, not end the process later
     metadata = table.schema.metadata or {}
-    version = metadata.get(_VERSION, b"none").decode()
-    if version != str(STATE_VERSION):
-        raise StateFormatError(
-            f"a segment of state has format version {version}, this library reads {STATE_VERSION}"
-        )
+    table = migrated(table, metadata.get(_VERSION, b"none").decode())
+    metadata = table.schema.metadata or {}
     unit_time = metadata.get(_UNIT_TIME)
     rows = pl.DataFrame(table.replace_schema_metadata(None))
     return Segment(rows, None if unit_time is None else unit_time.decode())

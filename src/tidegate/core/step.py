@@ -69,6 +69,10 @@ class Operator(Protocol[J, M]):
         """Close, send and forget by the watermark after the epoch."""
         ...
 
+    def show(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of state as a user would be sent them."""
+        ...
+
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush: one microsecond past the latest time at which anything held
         is forgotten, unbounded lateness taken as 0; None if nothing is held.

@@ -72,6 +72,8 @@ class SourceWatermark:
 
     max_out_of_order_us: int = 0
     advance_threshold: int = 1
+    idleness_us: int | None = None
+    """In place of the pipeline's `source_idleness_us`."""
     watermark_us: int = BEGINNING
     highest_us: int = BEGINNING
     rows_since_move: int = 0
@@ -170,7 +172,7 @@ class PipelineWatermark:
         quiet = [key for key, outcome in outcomes.items() if outcome == Poll.NOTHING]
         woken = self._woken(outcomes.keys() - set(quiet))
         since_us = {**dict.fromkeys(quiet, now_us), **woken.quiet_since_us}
-        idle_from_us = {key: plus(since_us[key], self.source_idleness_us) for key in quiet}
+        idle_from_us = {key: plus(since_us[key], self._idleness_us(key)) for key in quiet}
         became_idle_us = {
             key: from_us for key, from_us in idle_from_us.items() if from_us <= now_us
         }
@@ -260,6 +262,10 @@ class PipelineWatermark:
             quiet_since_us={},
             idle_since_us={},
         )
+
+    def _idleness_us(self, key: str) -> int:
+        own_us = self.sources[key].idleness_us
+        return self.source_idleness_us if own_us is None else own_us
 
     def _woken(self, keys: Collection[str]) -> PipelineWatermark:
         self._check_known(keys)

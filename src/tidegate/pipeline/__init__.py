@@ -11,7 +11,8 @@ from tidegate.pipeline.binding import BoundAggregation, BoundWindow, Columns, bi
 from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
 from tidegate.pipeline.fingerprint import changes
 from tidegate.pipeline.pipeline import Pipeline
-from tidegate.pipeline.source import Source
+from tidegate.pipeline.run_settings import RunSettings
+from tidegate.pipeline.source import ARRIVAL, Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
 from tidegate.pipeline.watermark import Watermark
@@ -19,6 +20,7 @@ from tidegate.pipeline.window import Aggregation, Emit, LateData, Window, Window
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS, SYSTEM_COLUMNS
 
 __all__ = [
+    "ARRIVAL",
     "ORIGINAL_EVENT_TS",
     "SYSTEM_COLUMNS",
     "Aggregation",
@@ -30,6 +32,7 @@ __all__ = [
     "Emit",
     "LateData",
     "Pipeline",
+    "RunSettings",
     "Source",
     "StateStore",
     "Target",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -22,6 +23,11 @@ from tidegate.pipeline.target import Target
 from tidegate.pipeline.validation import Rule, SpelledOut, Value, readable
 from tidegate.pipeline.watermark import Watermark
 from tidegate.pipeline.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.spark.running import Run, RunResult
 
 _IN_MEMORY = (
     "pipeline {name!r} keeps its state in memory only: a crash or restart loses every open "
@@ -126,10 +132,48 @@ class Pipeline(Value):
         """Describe the plan for people, without secrets."""
         return explained(self)
 
+    def run(self, **settings: Any) -> RunResult:
+        """Run on Spark to the end of the input, or until SIGINT or SIGTERM.
+
+        `settings` are those of `RunSettings`, and `spark`: the session to use.
+        """
+        return _engine().run(self, **settings)  # type: ignore[no-any-return]
+
+    def start(self, **settings: Any) -> Run:
+        """Run on Spark in the background; `settings` as in `run`."""
+        return _engine().start(self, **settings)  # type: ignore[no-any-return]
+
+    def batch_function(
+        self, *, first_batch: int = 0, shards: int | None = None
+    ) -> Callable[[DataFrame, int], None]:
+        """Make a function for `foreachBatch`: an epoch for each micro-batch, exactly once.
+
+        `first_batch` says where the query stands, if it does not begin with this pipeline.
+        """
+        door = importlib.import_module("tidegate.spark.batches")
+        return door.batch_function(self, first_batch=first_batch, shards=shards)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Forget state and offsets, so that the next run reads everything again.
+
+        Rows that are in the target stay there, and come again: empty it first, unless it
+        replaces rows by their identity. Refused while somebody runs the pipeline.
+        """
+        store = importlib.import_module("tidegate.state").open_store(self.state_store, self.name)
+        try:
+            store.reset(store.open().token)
+        finally:
+            store.close()
+
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
         """Describe what `from_dict` takes, for editors."""
         return schema_for_editors(cls)
+
+
+def _engine() -> Any:
+    """The engine, which stands above this room: loaded when somebody runs, and not before."""
+    return importlib.import_module("tidegate.spark.running")
 
 
 _MAY_BE_NONE = ("window", "late", "rejected", "state_store")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 REJECTED: Final = "rejected"
 """The channel for rows that were not admitted."""
 
+MAIN: Final = "main"
+"""What the results themselves are called, where all that is sent has a name."""
+
 Problems = Iterator[Problem]
 
 
@@ -114,6 +117,13 @@ def late_rows_have_a_channel(pipeline: Pipeline) -> Problems:
             yield Problem(at, f"{shown(channel)} without a target", expected, f"add {new}")
 
 
+def results_have_their_own_channel(pipeline: Pipeline) -> Problems:
+    """No row that was turned away is taken for a result."""
+    if MAIN in pipeline.channels:
+        at, hint = f"channels.{MAIN}", "give the late channel another name"
+        yield Problem(at, shown(MAIN), "a name that is not taken: results go to 'main'", hint)
+
+
 def channels_are_used(pipeline: Pipeline) -> Problems:
     """Nobody configures a channel that nothing can ever reach."""
     used = {REJECTED, *(operator.late_channel for operator in pipeline.operators)}
@@ -143,6 +153,7 @@ PIPELINE: Final = (
     sessions_have_a_store,
     target_takes_emit,
     late_rows_have_a_channel,
+    results_have_their_own_channel,
     channels_are_used,
     columns_fit,
 )
