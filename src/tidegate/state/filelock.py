@@ -1,0 +1,77 @@
+"""A lock on a file: held by one process of this machine at a time, and gone with it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.eventtime import text_of
+
+_LONGEST_NOTE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FileLock:
+    """Held until `release`, or until the process ends, however it ends.
+
+    The file stays when the lock goes: if it were deleted, one process could hold the lock of
+    the deleted file while another holds that of its successor.
+    """
+
+    descriptor: int
+
+    @staticmethod
+    def take(path: Path, *, wait: bool = False) -> FileLock | None:
+        """Lock the file and note in it who we are; None while somebody else has it."""
+        while True:
+            lock = _locked(path, wait)
+            if lock is None or _same_file(lock.descriptor, path):
+                break
+            lock.release()  # somebody deleted the file meanwhile: others lock its successor
+        if lock is not None:
+            _note(lock.descriptor)
+        return lock
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self.descriptor)
+
+
+def holder_of(path: Path) -> str:
+    """Who has the lock, or had it last, by their own note."""
+    try:
+        return path.read_text(encoding="utf-8")[:_LONGEST_NOTE].strip() or "somebody"
+    except (OSError, UnicodeError):
+        return "somebody"
+
+
+def _locked(path: Path, wait: bool) -> FileLock | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return FileLock(descriptor)
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _note(descriptor: int) -> None:
+    since = text_of(time.time_ns() // 1_000)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(
+        descriptor, f"process {os.getpid()} on {socket.gethostname()} since {since}\n".encode(), 0
+    )

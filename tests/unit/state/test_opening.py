@@ -1,0 +1,115 @@
+"""From the value that a pipeline has to the store that it names; and a look into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from tidegate.errors import ConfigError, StateFormatError
+from tidegate.pipeline import StateStore
+from tidegate.state import (
+    InMemoryStore,
+    KeyState,
+    SqliteStore,
+    inspect,
+    inspect_keys,
+    open_store,
+)
+from tidegate.state.manifest_format import decode, encode
+from tidegate.state.sqlite_schema import queries
+from tidegate.testing.epochs import folded, manifest, stage
+
+
+def test_the_kind_says_which_store_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store(StateStore(), "clicks")
+    assert isinstance(store, SqliteStore)
+    store.open()
+    store.close()
+    assert (tmp_path / ".tidegate" / "tidegate.db").exists()
+    assert isinstance(open_store(StateStore(kind="in_memory"), "clicks"), InMemoryStore)
+
+
+def test_a_folder_may_be_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    store = open_store(StateStore(url="~/state"), "clicks")
+    store.open()
+    store.close()
+    assert (tmp_path / "state" / "tidegate.db").exists()
+
+
+def test_postgres_is_not_part_of_this_version() -> None:
+    spec = StateStore(kind="postgres", url="postgresql://user@host/database")
+    with pytest.raises(ConfigError, match=r"a store of this version: 'sqlite' or 'in_memory'"):
+        open_store(spec, "clicks")
+
+
+def test_anybody_may_look_while_a_driver_runs(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, "clicks")
+    found = store.open()
+    parts = [stage(store.depot, found.token, 1, data) for data in (b"one", b"three")]
+    store.commit(found.token, manifest(1, parts))
+    store.commit(found.token, manifest(2, parts[1:]))
+    store.published(found.token, 1)
+    store.fold(found.token, [folded(2, [("ann", b"[]", 50), ("bob", b"{}", 51)])])
+    (seen,) = inspect(tmp_path)
+    assert (seen.pipeline, seen.epoch, seen.published_epoch, seen.folded_epoch) == (
+        "clicks",
+        2,
+        1,
+        2,
+    )
+    assert (seen.parts, seen.state_bytes, seen.keys) == (1, 5, 2)
+    assert (seen.incarnation, seen.token) == (found.incarnation, found.token)
+    assert seen.offsets == {"clicks": {"place": 20}}
+    assert 0 <= seen.age_us < 60_000_000
+    assert inspect_keys(tmp_path, "clicks", at_most=1) == (
+        KeyState(
+            operator="window",
+            group_key="ann",
+            key_group=7,
+            state_blob=b"[]",
+            as_of_epoch=2,
+            forget_at=50,
+        ),
+    )
+    store.close()
+
+
+def test_one_of_several_pipelines_can_be_looked_at(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        store = SqliteStore(tmp_path, name)
+        store.open()
+        store.close()
+    assert [seen.pipeline for seen in inspect(tmp_path)] == ["a", "b"]
+    assert [seen.pipeline for seen in inspect(tmp_path, "b")] == ["b"]
+    assert inspect(tmp_path, "c") == ()
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    assert inspect(tmp_path) == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_mapping_can_be_stored() -> None:
+    nested: Mapping[str, object] = MappingProxyType({"a": MappingProxyType({"b": [1, None]})})
+    assert decode(encode(nested)) == {"a": {"b": [1, None]}}
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(TypeError, match="found complex, expected what JSON can hold"):
+        encode({"a": 1j})
+    with pytest.raises(StateFormatError, match="not readable"):
+        decode("{")
+
+
+def test_every_query_is_one_described_statement() -> None:
+    wrong = [
+        name
+        for name, text in queries().items()
+        if not text.startswith("-- ") or text.count(";\n") or not text.endswith(";")
+    ]
+    assert wrong == []
