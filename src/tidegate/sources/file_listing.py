@@ -1,0 +1,115 @@
+"""Which files there are: a folder, a single file, or a glob.
+
+    [listing] -> settling -> log -> slices
+
+Names that begin with `_` or `.` and names of unfinished or accompanying files are nobody's
+rows. A file that is named itself, without a pattern, is taken whatever it is called.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.errors import SourceChanged
+from tidegate.sources.file_identity import FileIdentity, unreadable
+
+_HIDDEN: Final = ("_", ".")
+_UNFINISHED: Final = (".tmp", ".inprogress", "._COPYING_", ".crc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The files of `path`; those in folders below it only if `recursive`."""
+
+    path: str
+    recursive: bool = False
+
+    @property
+    def absolute(self) -> str:
+        """The path whatever folder the process runs in, so that a file keeps its name."""
+        return os.path.abspath(self.path)
+
+    @property
+    def anchor(self) -> str:
+        """What has to exist: the path, or of a glob the folder that is named in front of it."""
+        anchor = self.absolute
+        while not os.path.lexists(anchor) and glob.has_magic(anchor):
+            anchor = os.path.dirname(anchor)
+        return anchor
+
+    def missing(self) -> str | None:
+        """The path that should exist and does not."""
+        return None if os.path.exists(self.anchor) else self.anchor
+
+    def files(self, but: Container[str] = ()) -> Iterator[FileIdentity]:
+        """The files as they are now, in no order, without the paths in `but`.
+
+        Raises `SourceChanged` if the folder is gone: a lost mount must not look like a source
+        that has nothing to read.
+        """
+        path = self.absolute
+        if os.path.isfile(path):
+            yield from _identified(path, but)
+        elif os.path.isdir(path):
+            yield from self._inside(path, but)
+        elif self.anchor != path:
+            yield from self._matching(path, but)
+        elif path not in but:  # a single file that is in the log may be gone: it has been read
+            raise _gone(path)
+
+    def _matching(self, pattern: str, but: Container[str]) -> Iterator[FileIdentity]:
+        if not os.path.isdir(self.anchor):
+            raise _gone(self.anchor)
+        for path in glob.iglob(pattern, recursive=True):
+            if _skipped(os.path.basename(path)):
+                continue
+            if os.path.isdir(path):
+                yield from self._inside(path, but)
+            else:
+                yield from _identified(path, but)
+
+    def _inside(self, folder: str, but: Container[str]) -> Iterator[FileIdentity]:
+        for entry in _entries(folder):
+            if _skipped(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if self.recursive:
+                    yield from self._inside(entry.path, but)
+            elif entry.is_file():
+                yield from _identified(entry.path, but)
+
+
+def _skipped(name: str) -> bool:
+    return name.startswith(_HIDDEN) or name.endswith(_UNFINISHED)
+
+
+def _identified(path: str, but: Container[str]) -> Iterator[FileIdentity]:
+    if path in but:
+        return
+    try:
+        yield FileIdentity.of_stat(path, os.stat(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unreadable(path, str(error)) from error
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [*entries]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(folder, str(error), "let the pipeline's user list it") from error
+
+
+def _gone(path: str) -> SourceChanged:
+    return SourceChanged(
+        f"{path}: found no such file or folder, expected what the source reads\n"
+        "  hint: bring it back; if it is on a mount, see that it is mounted"
+    )
