@@ -1,0 +1,154 @@
+"""Files in a folder: parquet, json lines, csv.
+
+    <parent>/<name>/                                    what people read: whole files only
+    <parent>/.<name>.tidegate/<pipeline and channel>/   what tasks stage
+
+Both are on one file system, so publishing is a rename for each staged file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import polars as pl
+
+from tidegate.errors import Problem
+from tidegate.pipeline import Target
+from tidegate.pipeline.masking import shown
+from tidegate.targets.names import digest, safe_name
+from tidegate.targets.options import (
+    choice_problems,
+    is_address,
+    path_problems,
+    refuse,
+    unknown_options,
+)
+from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.renaming import collect_garbage, make_folder, make_visible, sync_folder
+from tidegate.targets.rowtext import to_csv, to_json_lines
+
+FILE_FORMATS: Final = ("parquet", "json", "csv")
+
+Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed"]
+"""How parquet files may be compressed; the first one is the default."""
+
+_COMPRESSIONS: Final[tuple[Compression, ...]] = get_args(Compression)
+_EXAMPLE: Final = "/data/sessions"
+_LONGEST_PART: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesWriter:
+    """One file for each staged part that has rows; files are added, never changed."""
+
+    format: str
+    folder: Path
+    pipeline: str
+    channel: str
+    compression: Compression = _COMPRESSIONS[0]
+
+    @property
+    def suffix(self) -> str:
+        """The format is the suffix."""
+        return f".{self.format}"
+
+    @property
+    def staging_folder(self) -> Path:
+        """A hidden folder beside the target's, of this pipeline and channel alone."""
+        label = f"{safe_name(self.pipeline)}-{digest(self.pipeline, self.channel)}"
+        return self.folder.with_name(f".{self.folder.name}.tidegate") / label
+
+    @property
+    def takes_retractions(self) -> bool:
+        """A file that is out stays as it is."""
+        return False
+
+    def staged_file(self, part_name: str) -> Path:
+        """Where a task puts the part of this name; the folder may not be there yet."""
+        return self.staging_folder / f"{safe_name(part_name, _LONGEST_PART)}{self.suffix}"
+
+    def discard_unnamed(
+        self, named: Collection[str], among: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Delete what is staged for this pipeline and channel, but the parts of these names.
+
+        `among` says by the name of a staged file whether it may be deleted: what a task is
+        staging now is not named yet.
+        """
+        keep = {self.staged_file(name).name for name in named}
+        collect_garbage(self.staging_folder, keep, among)
+
+    def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
+        """Files take rows of any schema; both folders must be such that can be written to."""
+        problems = [*_folder_problems(self.folder), *_folder_problems(self.staging_folder)]
+        refuse(dict.fromkeys(problems), self.channel)
+
+    def encode(self, rows: pl.DataFrame) -> bytes:
+        """The file."""
+        if self.format == "json":
+            return to_json_lines(rows)
+        if self.format == "csv":
+            return to_csv(rows)
+        sink = io.BytesIO()
+        rows.write_parquet(sink, compression=self.compression)
+        return sink.getvalue()
+
+    def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
+        """Rename the staged files that have rows; those that are out already stay."""
+        sent = [part for part in parts if part.kind == "sent" and part.rows]
+        if not sent:
+            return
+        make_folder(self.folder)
+        for part in sent:
+            make_visible(part, self.folder / self.final_name(key, part.name))
+        sync_folder(self.folder)
+
+    def final_name(self, key: EpochKey, part_name: str) -> str:
+        """The name under which people see a part."""
+        names = (safe_name(name) for name in (key.pipeline, key.operator, key.channel))
+        part = safe_name(part_name, _LONGEST_PART)
+        return f"{'-'.join(names)}-{key.epoch:012d}-{part}{self.suffix}"
+
+
+def open_files(target: Target, *, pipeline: str, channel: str) -> FilesWriter:
+    """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    refuse(_option_problems(target), channel)
+    return FilesWriter(
+        format=target.format,
+        folder=Path(os.path.realpath(target.options["path"])),
+        pipeline=pipeline,
+        channel=channel,
+        compression=target.options.get("compression", _COMPRESSIONS[0]),
+    )
+
+
+def _option_problems(target: Target) -> Iterator[Problem]:
+    known = ("path", "compression") if target.format == "parquet" else ("path",)
+    yield from unknown_options(target, known)
+    problems = [*path_problems(target, _EXAMPLE)]
+    yield from problems or _place_problems(str(target.options["path"]))
+    if "compression" in known:
+        yield from choice_problems(target, "compression", _COMPRESSIONS)
+
+
+def _place_problems(path: str) -> Iterator[Problem]:
+    """The path is that of a folder, which has a folder above it."""
+    if is_address(path) or not Path(os.path.realpath(path)).name:
+        hint = "for object stores use format='delta', or a mounted folder"
+        yield Problem("options.path", shown(path), "a folder of this file system", hint)
+
+
+def _folder_problems(folder: Path) -> Iterator[Problem]:
+    """The folder, or the nearest one above it that is there, takes new files."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        yield Problem("options.path", f"the file {there}", "a folder", "choose another path")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        found = f"{there}, which this user cannot write to"
+        hint = "allow it: tasks stage files beside the folder that people read"
+        yield Problem("options.path", found, "a folder to write to", hint)

@@ -1,0 +1,83 @@
+"""What a target must do: take what tasks have staged, once, after the commit.
+
+    step -> [encode] in the task -> staged -> commit -> [publish] on the driver
+
+Nothing is visible before the commit. Publishing is done in the order of epochs and may be
+done again for an epoch that is out already: after a crash nobody knows how far it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+import polars as pl
+
+PartKind: TypeAlias = Literal["sent", "retracted"]
+"""Rows to add or replace; or identities to delete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochKey:
+    """What makes publishing idempotent: an epoch of a channel, never used for other rows."""
+
+    pipeline: str
+    incarnation: str
+    operator: str
+    channel: str
+    """`main`, `rejected`, `late`, or as the operator names it."""
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """Rows of one shard, as a task has staged them."""
+
+    kind: PartKind
+    name: str
+    """Drawn by the task: no two parts ever have the same."""
+    rows: int
+    read: Callable[[], bytes]
+    """What `encode` gave."""
+    path: Path | None = None
+    """The file in the target's staging folder, where the target has one."""
+
+
+class TargetWriter(Protocol):
+    """One target of a pipeline. A value that can be pickled: tasks encode, the driver publishes."""
+
+    @property
+    def suffix(self) -> str:
+        """How names of encoded files end, as in `.parquet`."""
+        ...
+
+    @property
+    def staging_folder(self) -> Path | None:
+        """Where tasks put what they encode, so that publishing is a rename.
+
+        It is on the file system of the target and outside of the folder that people read.
+        None: the state store keeps what is staged.
+        """
+        ...
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Whether identities that count no more are deleted there."""
+        ...
+
+    def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
+        """Before any data is read: raise `ConfigError` if rows of this schema cannot go there.
+
+        `identity` names the columns by which rows are replaced and deleted.
+        """
+        ...
+
+    def encode(self, rows: pl.DataFrame) -> bytes:
+        """The rows as `publish` wants them."""
+        ...
+
+    def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
+        """Make the rows of an epoch visible; of one that is out already, what is missing."""
+        ...

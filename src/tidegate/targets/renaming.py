@@ -1,0 +1,110 @@
+"""Staged files become visible: whole, once, never instead of another.
+
+A rename is one step: whoever lists the folder sees the whole file or none. After a crash
+nobody knows which files have moved already, so every move may be asked for again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from tidegate.errors import StateLost
+from tidegate.targets.protocol import StagedRows
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder and those above it, durably, where they are missing."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_visible(part: StagedRows, final: Path) -> None:
+    """Give the staged rows their final name, or see that they have it.
+
+    Raises `StateLost` if they are nowhere, or if the name is taken by other rows.
+    """
+    if final.exists():
+        _settle_twin(part, final)
+    elif part.path is None:
+        _write_whole(part.read(), final)
+    else:
+        _move(part.path, final)
+
+
+def collect_garbage(
+    folder: Path, keep_names: Collection[str], among: Callable[[str], bool]
+) -> None:
+    """Of the files whose names are `among` those in question, delete all that are not to keep."""
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if path.name not in keep_names and among(path.name) and not path.is_dir():
+            path.unlink(missing_ok=True)
+
+
+def _move(staged: Path, final: Path) -> None:
+    try:
+        staged.rename(final)
+    except FileNotFoundError as error:
+        if not final.exists():  # else somebody else has just moved it
+            raise _lost(staged, final) from error
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _write_whole(staged.read_bytes(), final)
+        staged.unlink(missing_ok=True)
+
+
+def _write_whole(data: bytes, final: Path) -> None:
+    """Write a hidden file beside the final one, then rename it.
+
+    The hidden name is used once: two drivers that publish the same never write one file.
+    """
+    hidden = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with hidden.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(final)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _settle_twin(part: StagedRows, final: Path) -> None:
+    """Both are there: a copy whose original was not removed any more, else two different files."""
+    try:
+        staged = part.read() if part.path is None else part.path.read_bytes()
+    except FileNotFoundError:
+        return
+    if staged != final.read_bytes():
+        raise StateLost(
+            f"{final} is there with other rows than those staged as {part.path or part.name!r}; "
+            "it was not replaced\n  hint: move it away and start the pipeline again"
+        )
+    if part.path is not None:
+        part.path.unlink(missing_ok=True)
+
+
+def _lost(staged: Path, final: Path) -> StateLost:
+    return StateLost(
+        f"rows of a committed epoch are gone: neither the staged file {staged} "
+        f"nor the published file {final} is there\n"
+        "  hint: put the file back where it was moved from; nothing else has these rows"
+    )

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from tests.unit.targets.contract import HOSTILE, all_types
+from tidegate.pipeline import Target
+from tidegate.pipeline.target import MODES
+from tidegate.targets import NATIVE_FORMATS, open_target
+from tidegate.targets.blobs import table_of_bytes, table_to_bytes
+from tidegate.targets.names import safe_name
+
+
+@pytest.mark.parametrize("format", ["kafka", "postgres", "iceberg", "orc"])
+def test_other_formats_are_written_by_others(format: str) -> None:
+    spec = Target(format=format, options={"anything": 1})
+    assert open_target(spec, pipeline="orders", channel="main") is None
+
+
+@pytest.mark.parametrize("format", NATIVE_FORMATS)
+def test_every_native_format_has_a_writer(format: str) -> None:
+    options = {} if format in ("memory", "console") else {"path": "somewhere"}
+    assert open_target(Target(format=format, options=options), pipeline="o", channel="main")
+
+
+def test_native_formats_are_those_of_the_pipeline_but_two() -> None:
+    assert set(MODES) - set(NATIVE_FORMATS) == {"kafka", "postgres"}
+
+
+def test_importing_targets_loads_neither_spark_nor_delta() -> None:
+    program = (
+        "import sys, tidegate.targets;"
+        "assert not {'pyspark', 'deltalake'} & set(sys.modules), 'loaded'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("table", [all_types(), all_types().clear(), all_types()[2:]])
+def test_what_is_encoded_comes_back(table: pl.DataFrame) -> None:
+    assert_frame_equal(table_of_bytes(table_to_bytes(table)), table)
+
+
+def test_safe_names_are_short_plain_and_different() -> None:
+    names = [*HOSTILE, "a/b", "a_b", "a\\b", "A", "a", "x" * 36, "x" * 37]
+    safe = [safe_name(name) for name in names]
+    assert len({*safe}) == len(names)
+    for name in safe:
+        assert len(name) <= 45
+        assert name.isascii()
+        assert name[0] not in "._-"
+        assert not {*name} & {*"/\\ \n\"'"}
