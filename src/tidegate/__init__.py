@@ -4,8 +4,8 @@
     run once per shard per epoch. Spark moves the rows; the state store remembers; nothing
     is seen before it is committed.
 
-The flow: `pipeline` says what to run, `core` says what it means, `testing` proves it. Start
-reading at `tidegate.core.step`.
+The flow: `pipeline` says what to run, `core` says what it means, `sources`, `state` and `targets`
+are the outside, `spark` runs it, `testing` proves it. Start reading at `tidegate.core.step`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.frontends.python import pipeline, run_streaming_pipeline
 from tidegate.pipeline import (
     Aggregation,
     Pipeline,
+    RunSettings,
     Source,
     StateStore,
     Target,
@@ -26,20 +28,35 @@ from tidegate.pipeline import (
 
 if TYPE_CHECKING:
     from tidegate.core.local import LocalRun, windows_of
+    from tidegate.sources import memory_stream
+    from tidegate.targets import memory_table
 
 __all__ = [
     "Aggregation",
     "ConfigError",
     "LocalRun",
     "Pipeline",
+    "RunSettings",
     "Source",
     "StateStore",
     "Target",
     "TidegateError",
     "Watermark",
     "Window",
+    "memory_stream",
+    "memory_table",
+    "pipeline",
+    "run_streaming_pipeline",
     "windows_of",
 ]
+
+
+_LOADED_WHEN_USED = {
+    "LocalRun": "tidegate.core.local",
+    "windows_of": "tidegate.core.local",
+    "memory_stream": "tidegate.sources",
+    "memory_table": "tidegate.targets",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -47,6 +64,6 @@ def __getattr__(name: str) -> Any:
 
     A pipeline can be written, checked and explained without them.
     """
-    if name in ("LocalRun", "windows_of"):
-        return getattr(importlib.import_module("tidegate.core.local"), name)
+    if name in _LOADED_WHEN_USED:
+        return getattr(importlib.import_module(_LOADED_WHEN_USED[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from tidegate.errors import ScenarioError, TidegateError
 from tidegate.testing.config_errors import run_config_error
-from tidegate.testing.engines import SPARK_NOT_BUILT, Engine, EngineFactory, engine_named
+from tidegate.testing.engines import Engine, EngineFactory, engine_named
 from tidegate.testing.other_kinds import (
     run_assignment_only,
     run_group_limit,
@@ -50,8 +50,6 @@ def run_scenario(scenario: Scenario, engine: str | EngineFactory = "core") -> Sc
     Raises `ScenarioError` for an engine nobody knows, and nothing for what a case does.
     """
     chosen = engine_named(engine) if isinstance(engine, str) else Engine(factory=engine)
-    if chosen is None:
-        return ScenarioResult(scenario=scenario, skipped=SPARK_NOT_BUILT)
     try:
         reason = reason_to_skip(scenario)
         if reason is not None:

@@ -8,6 +8,7 @@ tests and whatever comes later are held to the same cases.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,8 +20,6 @@ from tidegate.errors import ScenarioError
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Window
 
-SPARK_NOT_BUILT = "engine spark is not built yet"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
@@ -31,9 +30,17 @@ class Sent:
     retracted: list[dict[str, Any]]
     """Group columns and `window_start` of the ids taken back (changelogs say it by `op`)."""
     late: list[dict[str, Any]]
-    """The rows turned away, unchanged, each with its `reason`."""
+    """The rows turned away, unchanged, each with its `reason`; where only their number is known,
+    none."""
     watermark_us: int | None
     """None: there is none yet."""
+    late_count: int | None = None
+    """How many rows were turned away; None: as many as there are in `late`."""
+
+    @property
+    def turned_away(self) -> int:
+        """How many rows were turned away."""
+        return len(self.late) if self.late_count is None else self.late_count
 
 
 class WindowEngine(Protocol):
@@ -52,17 +59,25 @@ class WindowEngine(Protocol):
         ...
 
 
+def ended(engine: WindowEngine) -> None:
+    """Let an engine that has something to leave behind, and a way to say so, clean up."""
+    close = getattr(engine, "close", None)
+    if close is not None:
+        close()
+
+
 EngineFactory = Callable[[Window, Mapping[str, str]], WindowEngine]
 """Makes an engine for a window over columns given as name -> Spark type name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """An engine by name: how to make one, and whether it is restarted after every step."""
+class LimitedFactory(Protocol):
+    """Makes an engine that stops when it holds more than so many keys."""
 
-    factory: EngineFactory
-    restart_each_step: bool = False
-    shards: int = 1
+    def __call__(
+        self, window: Window, columns: Mapping[str, str], *, max_keys: int
+    ) -> WindowEngine:
+        """See `EngineFactory`."""
+        ...
 
 
 _POLARS_TYPES: Mapping[str, pl.DataType] = {
@@ -105,14 +120,14 @@ class CoreEngine:
 
 def _sent(epoch: Epoch) -> Sent:
     return Sent(
-        rows=_rows(epoch.rows),
-        retracted=_rows(epoch.retracted),
-        late=_rows(epoch.late),
+        rows=rows_as_sent(epoch.rows),
+        retracted=rows_as_sent(epoch.retracted),
+        late=rows_as_sent(epoch.late),
         watermark_us=None if epoch.watermark_us == BEGINNING else epoch.watermark_us,
     )
 
 
-def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def rows_as_sent(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Take the rows out of a frame, instants as integers of microseconds."""
     in_us = {
         name: pl.Int64() if dtype == pl.Datetime else pl.List(pl.Int64())
@@ -122,23 +137,43 @@ def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return frame.with_columns(pl.col(n).cast(t) for n, t in in_us.items()).to_dicts()
 
 
-def _core(window: Window, columns: Mapping[str, str]) -> WindowEngine:
-    return CoreEngine(window, columns)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """An engine by name: how to make one, and whether it is restarted after every step."""
+
+    factory: EngineFactory
+    limited: LimitedFactory = CoreEngine
+    """For cases about the number of keys, which not every engine counts."""
+    restart_each_step: bool = False
 
 
-def _core_in_shards(window: Window, columns: Mapping[str, str]) -> WindowEngine:
-    return CoreEngine(window, columns, shards=3)
+def _core_in_shards(
+    window: Window, columns: Mapping[str, str], *, max_keys: int | None = None
+) -> WindowEngine:
+    return CoreEngine(window, columns, shards=3, max_keys=max_keys)
+
+
+def _spark(
+    window: Window, columns: Mapping[str, str], *, max_keys: int | None = None
+) -> WindowEngine:
+    """Spark is loaded for those only who ask for it."""
+    module = importlib.import_module("tidegate.testing.spark_engine")
+    engine: WindowEngine = module.SparkEngine(window, columns, max_keys=max_keys)
+    return engine
 
 
 _ENGINES: Mapping[str, Engine] = {
-    "core": Engine(factory=_core),
-    "core-restart": Engine(factory=_core_in_shards, restart_each_step=True, shards=3),
+    "core": Engine(factory=CoreEngine),
+    "core-restart": Engine(
+        factory=_core_in_shards, limited=_core_in_shards, restart_each_step=True
+    ),
+    "spark": Engine(factory=_spark, limited=_spark),
 }
-ENGINE_NAMES = (*_ENGINES, "spark")
+ENGINE_NAMES = tuple(_ENGINES)
 
 
-def engine_named(name: str) -> Engine | None:
-    """Look an engine up; None for one that has a name but is not built yet."""
+def engine_named(name: str) -> Engine:
+    """Look an engine up."""
     if name not in ENGINE_NAMES:
         raise ScenarioError(f"unknown engine {name!r}: expected one of {', '.join(ENGINE_NAMES)}")
-    return _ENGINES.get(name)
+    return _ENGINES[name]

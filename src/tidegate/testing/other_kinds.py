@@ -12,7 +12,7 @@ from typing import Any
 
 from tidegate.errors import ScenarioError, StateLimitReached
 from tidegate.testing.compare import value_mismatches
-from tidegate.testing.engines import CoreEngine, Engine
+from tidegate.testing.engines import Engine, ended
 from tidegate.testing.runner import run_window, take_steps
 from tidegate.testing.scenario import Scenario, ScenarioResult
 from tidegate.testing.watermarks import (
@@ -72,13 +72,15 @@ def run_group_limit(scenario: Scenario, engine: Engine) -> ScenarioResult:
     if "error_at_step" not in ours:
         raise ScenarioError("ematix.error_at_step: expected the step that stops, found nothing")
     case = window_case(scenario.case)
-    running = CoreEngine(case.window, case.type_names, shards=engine.shards, max_keys=limit)
+    running = engine.limited(case.window, case.type_names, max_keys=limit)
     stopped_at, taken = None, 0
     try:
         for _ in take_steps(running, case, restart_each_step=engine.restart_each_step):
             taken += 1
     except StateLimitReached:
         stopped_at = taken
+    finally:
+        ended(running)
     lines = value_mismatches("stopped at step", ours["error_at_step"], stopped_at)
     return ScenarioResult(scenario=scenario, mismatches=lines)
 

@@ -18,7 +18,7 @@ from tidegate.errors import ScenarioError
 from tidegate.eventtime import US_PER_MS
 from tidegate.pipeline import Window
 from tidegate.testing.compare import row_mismatches, value_mismatches
-from tidegate.testing.engines import Engine, Sent, WindowEngine
+from tidegate.testing.engines import Engine, Sent, WindowEngine, ended
 from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult
 from tidegate.testing.wellformed import Row
 from tidegate.testing.window_case import (
@@ -59,10 +59,13 @@ def run_window(scenario: Scenario, engine: Engine) -> ScenarioResult:
     if not _expects_something(case):
         raise ScenarioError("the case expects nothing, so nothing could be found wrong")
     running = engine.factory(case.window, case.type_names)
-    steps = list(take_steps(running, case, restart_each_step=engine.restart_each_step))
-    sent = [each for step in steps for each in step.sent]
-    if case.final is not None or case.window.emit == "final":
-        sent.append(running.flush())
+    try:
+        steps = list(take_steps(running, case, restart_each_step=engine.restart_each_step))
+        sent = [each for step in steps for each in step.sent]
+        if case.final is not None or case.window.emit == "final":
+            sent.append(running.flush())
+    finally:
+        ended(running)
     return _result(scenario, case, steps, sent)
 
 
@@ -126,18 +129,19 @@ def _result(
     scenario: Scenario, case: WindowCase, steps: Sequence[Taken], sent: Sequence[Sent]
 ) -> ScenarioResult:
     late = [_late_row(row, case) for each in sent for row in each.late]
+    late_count = sum(each.turned_away for each in sent)
     side_output = late if case.window.late_data in _TO_SIDE_OUTPUT else []
     final = [_written(row, case) for row in out_after(sent, case.window)]
     return ScenarioResult(
         scenario=scenario,
         steps=tuple(_step_result(step, case) for step in steps),
-        late_count=len(late),
+        late_count=late_count,
         side_output=side_output,
         final=final,
         mismatches=[
             *(line for n, step in enumerate(steps) for line in _step_mismatches(n, step, case)),
             *([] if case.final is None else row_mismatches("final", case.final, final)),
-            *_late_mismatches(case, len(late), side_output),
+            *_late_mismatches(case, late_count, side_output),
         ],
     )
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tidegate.cli import app
@@ -49,12 +50,10 @@ def test_nothing_failed_is_success(tmp_path: Path, engine: str) -> None:
     assert result.exit_code == 0
 
 
-def test_spark_says_that_it_is_not_built(tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_a_case_runs_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     result = CliRunner().invoke(app, ["scenario", _file(tmp_path, HOLDS), "--engine", "spark"])
-    assert result.output.splitlines() == [
-        "skipped holds: engine spark is not built yet",
-        "0 passed, 0 failed, 1 skipped",
-    ]
+    assert result.output.splitlines() == ["1 passed, 0 failed, 0 skipped"]
     assert result.exit_code == 0
 
 

@@ -48,12 +48,6 @@ def test_an_unknown_kind_hears_which_there_are() -> None:
     assert line.startswith("unknown kind 'riddle': expected one of window, assignment_only")
 
 
-def test_spark_skips_everything() -> None:
-    for case in (HOLDS, {"kind": "riddle"}):
-        result = run_scenario(Scenario(id="x", case=case), engine="spark")
-        assert result.skipped == "engine spark is not built yet"
-
-
 def test_an_engine_nobody_knows_is_refused() -> None:
     with pytest.raises(ScenarioError, match="unknown engine 'flink': expected one of core"):
         run_scenario(Scenario(id="x", case=HOLDS), engine="flink")

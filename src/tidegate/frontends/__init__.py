@@ -1,0 +1,1 @@
+"""Ways to write a pipeline: each ends in the same value."""

@@ -1,0 +1,81 @@
+"""Inside a user's own Structured Streaming query: an epoch for each micro-batch.
+
+    stream.writeStream.foreachBatch(pipeline.batch_function())
+
+The batch id is the offset of the source, committed with the state. Spark gives a batch again
+after a crash: the one that is committed is skipped, the one after it runs, and any other is
+of another query or another checkpoint, and stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.errors import BatchOutOfOrder, ConfigError, Problem
+from tidegate.eventtime import now_us
+from tidegate.pipeline import Pipeline, RunSettings
+from tidegate.spark.inputs import BatchInput, Input
+from tidegate.spark.opening import open_engine
+from tidegate.spark.transforms import Transform
+from tidegate.state.protocol import Recovered
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchFunction:
+    """For `foreachBatch`. A value that can be pickled: it opens its store in the call."""
+
+    pipeline: Pipeline
+    settings: RunSettings
+    first_batch: int = 0
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Run the epoch of this micro-batch, unless it is committed already."""
+
+        def opened(session: SparkSession, recovered: Recovered) -> Mapping[str, Input]:
+            transform = Transform(spark=session, sql=source.transform)
+            rows = BatchInput(place=0, batch_id=batch_id, frame=batch, transform=transform)
+            return {source.name: rows}
+
+        source = self.pipeline.sources[0]
+        spark = batch.sparkSession
+        engine = open_engine(self.pipeline, spark, self.settings, open_inputs=opened)
+        try:
+            offset = engine.offsets.get(source.name)
+            last = self.first_batch - 1 if offset is None else int(offset["batch"])
+            if batch_id == last + 1:
+                engine.run(engine.poll(now_us()))
+            elif batch_id != last or offset is None:
+                raise BatchOutOfOrder(self._told(batch_id, last, known=offset is not None))
+        finally:
+            engine.close()
+
+    def _told(self, batch_id: int, last: int, *, known: bool) -> str:
+        name = self.pipeline.name
+        if not known:
+            return (
+                f"pipeline {name!r} has no state and was given batch {batch_id}, expected batch "
+                f"{last + 1}\n  hint: begin with a new checkpoint, or say where this query stands: "
+                f"batch_function(first_batch={batch_id})"
+            )
+        return (
+            f"pipeline {name!r} has committed batch {last} and was given batch {batch_id}: this is "
+            "another query or another checkpoint\n  hint: go on with the checkpoint that belongs "
+            "to this state, or start both over: pipeline.reset(), and a new checkpoint"
+        )
+
+
+def batch_function(
+    pipeline: Pipeline, *, first_batch: int = 0, shards: int | None = None
+) -> BatchFunction:
+    """The function for `foreachBatch`: the query says when a batch comes, and how large it is."""
+    if len(pipeline.sources) != 1:
+        found = f"{len(pipeline.sources)} sources"
+        expected = "one source: the stream of the query"
+        hint = "union the streams in the query"
+        raise ConfigError([Problem("sources", found, expected, hint)])
+    return BatchFunction(
+        pipeline=pipeline, settings=RunSettings(shards=shards), first_batch=first_batch
+    )

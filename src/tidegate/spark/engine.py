@@ -1,0 +1,282 @@
+"""The engine: one pipeline, epoch after epoch.
+
+    poll -> step (map, shuffle, step, stage; check) -> finish (commit, publish)
+
+`run` does one after the other. A run that is in a hurry polls for the next epoch while the
+job of this one runs, and begins the next step while this one is committed: nothing is visible
+before its commit, and commits are in order, so that shows in nothing but time.
+
+There is one recovery path. Whatever fails, the engine is thrown away and another one is
+opened: it takes the pipeline over under a new token and goes on from what is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from tidegate import faults
+from tidegate.core.watermark import PipelineWatermark, Poll
+from tidegate.errors import InconsistentEpoch, StateLimitReached
+from tidegate.pipeline import RunSettings
+from tidegate.sources.protocol import Offset
+from tidegate.spark import job
+from tidegate.spark.epochs import EpochResult, Planned, Stepped
+from tidegate.spark.folding import Folder, Snapshot
+from tidegate.spark.inputs import Input
+from tidegate.spark.layout import bytes_of, rows_of, stepped
+from tidegate.spark.orders import ShardReport, Standing, StepOrder
+from tidegate.spark.planning import Plan
+from tidegate.spark.publishing import Publisher
+from tidegate.spark.watermarks import watermark_after
+from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
+
+logger = logging.getLogger("tidegate")
+
+_GARBAGE_EVERY = 16
+"""Epochs."""
+_ROWS_WORTH_A_TASK = 8_192
+"""Fewer are read by one task faster than by two."""
+_FEW_ROWS = 10_000
+"""So many rows are folded in no time."""
+_NEAR = 0.8
+"""From this share of a limit on people are warned."""
+
+
+@dataclass(kw_only=True)
+class Engine:
+    """A pipeline that has been taken over, between two steps."""
+
+    spark: SparkSession
+    """The session that epochs run in."""
+    store: Store
+    inputs: Mapping[str, Input]
+    settings: RunSettings
+    plan: Plan
+    standing: Standing
+    recovered: Recovered
+    publisher: Publisher
+    folder: Folder
+    epoch: int
+    """The last one that was stepped."""
+    offsets: Mapping[str, Offset]
+    watermark: PipelineWatermark
+    stacks: tuple[tuple[Entry, ...], ...]
+
+    def poll(self, now_us: int, behind: Planned | None = None) -> Planned:
+        """Ask every source for the next epoch, or for the one `behind` that, and fix its clock."""
+        began = time.perf_counter()
+        number, offsets = self.epoch + 1, self.offsets
+        if behind is not None:
+            number, offsets = behind.number + 1, self._offsets_after(behind)
+        room = max(1, self.settings.max_rows_per_epoch // len(self.inputs))
+        slices = max(1, min(self.standing.shards, room // _ROWS_WORTH_A_TASK))
+        polled = {
+            name: each.poll(offsets.get(name), max_rows=room, slices=slices, now_us=now_us)
+            for name, each in self.inputs.items()
+        }
+        feeds = [each.feed for each in polled.values() if each.feed.slices or each.feed.frame]
+        planned = Planned(
+            number=number,
+            now_us=now_us,
+            polled=polled,
+            side=self._map_side(number, now_us, feeds) if feeds else None,
+        )
+        return replace(planned, seconds=time.perf_counter() - began)
+
+    def _map_side(self, number: int, now_us: int, feeds: Sequence[job.Feed]) -> job.MapSide:
+        return job.map_side(self.spark, self.standing.packed, number, now_us, feeds)
+
+    def _offsets_after(self, planned: Planned) -> dict[str, Offset]:
+        until = {name: each.until for name, each in planned.polled.items()}
+        return {**self.offsets, **{name: each for name, each in until.items() if each is not None}}
+
+    def moves(self, planned: Planned) -> bool:
+        """Take in what the poll says of silence; whether time alone moves the watermark."""
+        self.watermark = self._polled(planned)
+        moved = self.watermark.advanced(planned.stated_us).aligned(now_us=planned.now_us)
+        return moved.watermark_us > self.watermark.watermark_us
+
+    def _polled(self, planned: Planned) -> PipelineWatermark:
+        """Only a run that goes on can see that a source is idle: an end is no silence."""
+        found = {name: each.found for name, each in planned.polled.items()}
+        outcomes = {name: Poll.FOUND if any_ else Poll.NOTHING for name, any_ in found.items()}
+        if self.settings.mode == "available_now":
+            outcomes = {name: poll for name, poll in outcomes.items() if poll == Poll.FOUND}
+        return self.watermark.polled(outcomes, now_us=planned.now_us)
+
+    def run(self, planned: Planned) -> EpochResult:
+        """Run an epoch: when this returns it is committed, and its output is out."""
+        return self.finish(self.step(planned))
+
+    def step(self, planned: Planned, flush_us: int | None = None) -> Stepped:
+        """Run the job of an epoch; from then on the engine stands behind it.
+
+        Nothing is committed: if `finish` does not come to its end, the engine is of no use.
+        """
+        faults.reached("plan")
+        began = time.perf_counter()
+        self.watermark = self._polled(planned)
+        side = planned.side or self._map_side(planned.number, planned.now_us, ())
+        order = self._order(planned, side, flush_us)
+        reports = job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
+        manifest = self._manifest(planned, reports)
+        self._check_limits(manifest, reports)
+        self.watermark = self._agreed(order, reports)
+        self.epoch, self.offsets = manifest.epoch, manifest.offsets
+        self.stacks = manifest.state[self.standing.operator_id].shards
+        seconds = {"plan": planned.seconds, "job": time.perf_counter() - began}
+        return Stepped(
+            planned=planned,
+            reports=tuple(reports),
+            manifest=manifest,
+            watermark=self.watermark,
+            seconds=seconds,
+        )
+
+    def finish(self, stepped: Stepped) -> EpochResult:
+        """Commit an epoch and bring its output out; epochs are finished in order."""
+        began = time.perf_counter()
+        faults.reached("commit")
+        self.store.commit(self.recovered.token, stepped.manifest)
+        faults.reached("committed")
+        committed = time.perf_counter()
+        self.publisher.publish(stepped.manifest)
+        self.store.published(self.recovered.token, stepped.manifest.epoch)
+        if stepped.manifest.epoch % _GARBAGE_EVERY == 0:
+            self.store.collect_garbage(self.recovered.token)
+        self.folder.fold_if_due(self._snapshot_of(stepped), stepped.planned.now_us)
+        ended = time.perf_counter()
+        seconds = {**stepped.seconds, "commit": committed - began, "publish": ended - committed}
+        return _result(stepped, self._snapshot_of(stepped), seconds)
+
+    def survey(self) -> list[ShardReport]:
+        """Count what is held: in one job, which changes nothing."""
+        planned = Planned(number=self.epoch + 1, now_us=0)
+        side = self._map_side(planned.number, 0, ())
+        order = replace(self._order(planned, side, None), survey=True)
+        return job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
+
+    def flush(self, now_us: int) -> EpochResult:
+        """Send what is not out, forget everything, and move the watermark past all of it."""
+        over = [report.over_us for report in self.survey() if report.over_us is not None]
+        planned = Planned(number=self.epoch + 1, now_us=now_us, flush=True)
+        return self.finish(self.step(planned, max([self.watermark.watermark_us, *over])))
+
+    def fold_if_due(self, now_us: int) -> None:
+        """Bring the readable table of state up to date, beside the epochs."""
+        self.folder.fold_if_due(self.snapshot(), now_us)
+
+    def fold_at_end(self, now_us: int) -> None:
+        """Before a run ends, leave a table of state that is up to date, where that is cheap."""
+        if rows_of(self.stacks) <= _FEW_ROWS:
+            self.folder.wait()
+            self.folder.fold_now(self.snapshot(), now_us)
+
+    def snapshot(self) -> Snapshot:
+        """What stands after the last step."""
+        return Snapshot(
+            epoch=self.epoch, watermark_us=self.watermark.watermark_us, stacks=self.stacks
+        )
+
+    def _snapshot_of(self, stepped: Stepped) -> Snapshot:
+        return Snapshot(
+            epoch=stepped.manifest.epoch,
+            watermark_us=stepped.watermark.watermark_us,
+            stacks=stepped.manifest.state[self.standing.operator_id].shards,
+        )
+
+    def close(self) -> None:
+        """Leave the pipeline to others."""
+        self.folder.wait()
+        self.store.close()
+
+    def _order(self, planned: Planned, side: job.MapSide, flush_us: int | None) -> StepOrder:
+        return StepOrder(
+            standing=self.standing.packed,
+            epoch=planned.number,
+            token=self.recovered.token,
+            now_us=planned.now_us,
+            watermark=self.watermark,
+            stated_us=planned.stated_us,
+            slices=side.slices,
+            stacks=self.stacks,
+            flush_us=flush_us,
+            count_keys=self.plan.pipeline.state_store.max_keys is not None,
+        )
+
+    def _agreed(self, order: StepOrder, reports: Sequence[ShardReport]) -> PipelineWatermark:
+        """The watermark behind the epoch, to which the driver comes as the shards did."""
+        watermark = watermark_after(order, self.standing, reports[0].seen)
+        if watermark.to_dict() != reports[0].watermarks:
+            raise InconsistentEpoch(
+                f"the shards came to the watermarks {reports[0].watermarks}, "
+                f"the driver to {watermark.to_dict()}"
+            )
+        return watermark
+
+    def _manifest(self, planned: Planned, reports: Sequence[ShardReport]) -> Manifest:
+        discovered = {n: p.discovered for n, p in planned.polled.items() if p.discovered}
+        return Manifest(
+            epoch=planned.number,
+            offsets=self._offsets_after(planned),
+            watermarks=reports[0].watermarks,
+            state={self.standing.operator_id: Stacks(shards=stepped(self.stacks, reports))},
+            outputs=tuple(output for report in reports for output in report.outputs),
+            discovered=discovered,
+            counts=_counts(reports),
+            committed_us=planned.now_us,
+        )
+
+    def _check_limits(self, manifest: Manifest, reports: Sequence[ShardReport]) -> None:
+        """Stop, before anything is committed, when state outgrows what the user allows."""
+        store = self.plan.pipeline.state_store
+        stacks = manifest.state[self.standing.operator_id].shards
+        keys = sum(report.keys or 0 for report in reports)
+        hint = "raise it, or shorten what holds keys open: the gap, the lateness, the cap"
+        for limit, found, allowed in (
+            ("max_keys", keys, store.max_keys),
+            ("max_state_bytes", bytes_of(stacks), store.max_state_bytes),
+        ):
+            if allowed is None:
+                continue
+            if found > allowed:
+                raise StateLimitReached(limit, found, allowed, hint)
+            if found > _NEAR * allowed:
+                words = {"pipeline": self.plan.pipeline.name, "found": found, "allowed": allowed}
+                near = "state is near its limit: %s is %d, allowed are %d"
+                logger.warning(near, limit, found, allowed, extra=words)
+
+
+def _counts(reports: Sequence[ShardReport]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for report in reports:
+        counts.update(report.counts)
+    for seen in reports[0].seen:
+        counts["rows"] += seen.rows
+        for reason, count in seen.rejected.items():
+            counts["rejected"] += count
+            counts[f"rejected.{reason}"] += count
+    return dict(counts)
+
+
+def _result(stepped: Stepped, stands: Snapshot, seconds: Mapping[str, float]) -> EpochResult:
+    in_tasks: Counter[str] = Counter()
+    for report in stepped.reports:
+        for name, spent in report.seconds.items():
+            in_tasks[name] += spent / len(stepped.reports)  # type: ignore[assignment]  # seconds
+    return EpochResult(
+        epoch=stepped.manifest.epoch,
+        rows=stepped.manifest.counts.get("rows", 0),
+        counts=stepped.manifest.counts,
+        watermark_us=stepped.watermark.watermark_us,
+        watermarks=stepped.watermark,
+        stands=stands,
+        seconds=sum(seconds.values()),
+        parts={**seconds, **in_tasks},
+    )

@@ -1,0 +1,188 @@
+"""The fold: state as a table with one row a key, for people and tools to read.
+
+    segments since the last fold -> their keys -> [one JSON blob a key] -> store
+
+It runs beside the epochs, on what was committed, and nothing depends on it: recovery reads
+segments. A fold that is slow, or fails, costs freshness only.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tidegate.core.arrays import Int64s
+from tidegate.core.hashing import key_group
+from tidegate.core.segment_format import from_bytes
+from tidegate.core.segments import Segment, Stack
+from tidegate.core.step import Operator
+from tidegate.eventtime import FOREVER
+from tidegate.state.protocol import Depot, Entry, Folded, Store
+from tidegate.targets.rowtext import to_json_lines
+
+logger = logging.getLogger("tidegate")
+
+_HELD = ("sealed", "due_us", "forget_us", "id_out")
+"""What is shown of a window beside what a user would be sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What is committed at some epoch."""
+
+    epoch: int
+    watermark_us: int
+    stacks: tuple[tuple[Entry, ...], ...]
+
+
+@dataclass(kw_only=True)
+class Folder:
+    """Folds now and then, one fold at a time, in a thread of its own."""
+
+    store: Store
+    token: int
+    operator_id: str
+    operator: Operator  # type: ignore[type-arg]  # of any kind
+    keys: tuple[str, ...]
+    interval_us: int
+    folded_epoch: int
+    folded_us: int
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def fold_if_due(self, snapshot: Snapshot, now_us: int) -> None:
+        """Begin a fold where the last one is long enough ago and is over."""
+        running = self._thread is not None and self._thread.is_alive()
+        due = now_us - self.folded_us >= self.interval_us
+        if running or not due or snapshot.epoch <= self.folded_epoch:
+            return
+        self.folded_us = now_us
+        name = f"tidegate-fold-{snapshot.epoch}"
+        self._thread = threading.Thread(target=self._try, args=(snapshot,), name=name, daemon=True)
+        self._thread.start()
+
+    def fold_now(self, snapshot: Snapshot, now_us: int) -> None:
+        """Fold in this thread, unless the last fold saw the same."""
+        if snapshot.epoch > self.folded_epoch:
+            self.folded_us = now_us
+            self._try(snapshot)
+
+    def wait(self) -> None:
+        """Let a fold that is running come to its end."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _try(self, snapshot: Snapshot) -> None:
+        try:
+            self.fold(snapshot)
+        except Exception as error:
+            words = {"operator": self.operator_id, "epoch": snapshot.epoch}
+            logger.warning("fold failed, will be tried again: %s", error, extra=words)
+
+    def fold(self, snapshot: Snapshot) -> None:
+        """Bring the table up to date, in this thread."""
+        tables = [
+            Folded(
+                operator=self.operator_id,
+                as_of_epoch=snapshot.epoch,
+                watermark_us=snapshot.watermark_us,
+                keys=self._keys(stack, snapshot),
+            )
+            for stack in snapshot.stacks
+        ]
+        if not any(snapshot.stacks):  # a flush has forgotten everything, whenever that was due
+            nothing = tables[0].keys
+            everything = Folded(
+                operator=self.operator_id,
+                as_of_epoch=snapshot.epoch,
+                watermark_us=FOREVER,
+                keys=nothing,
+            )
+            tables = [everything]
+        self.store.fold(self.token, tables)
+        self.folded_epoch = snapshot.epoch
+
+    def _keys(self, entries: Sequence[Entry], snapshot: Snapshot) -> pa.Table:
+        stack = Stack(tuple(_segment(self.store.depot, entry) for entry in entries))
+        changed = [
+            segment.rows["key_hash"].to_numpy()
+            for entry, segment in zip(entries, stack.segments, strict=True)
+            if epoch_of(entry) > self.folded_epoch
+        ]
+        if not changed:
+            return readable_keys(self.operator, self.keys, None)
+        alive = _alive(stack, np.unique(np.concatenate(changed)), snapshot.watermark_us)
+        return readable_keys(self.operator, self.keys, alive)
+
+
+def epoch_of(entry: Entry) -> int:
+    """The epoch for which a part was staged, which its name says."""
+    return int(entry.part.name.split("-")[1])
+
+
+def _segment(depot: Depot, entry: Entry) -> Segment:
+    segment = from_bytes(depot.fetch(entry.part), trusted=True)
+    return segment.within(range(entry.first_group, entry.end_group))
+
+
+def _alive(stack: Stack, hashes: Int64s, watermark_us: int) -> pl.DataFrame | None:
+    """All that is held of the keys with these hashes."""
+    return stack.rows_where(
+        [
+            (segment.forget_us > watermark_us)
+            & np.isin(segment.rows["key_hash"].to_numpy(), hashes)
+            for segment in stack.segments
+        ]
+    )
+
+
+def readable_keys(
+    operator: Operator,  # type: ignore[type-arg]  # of any kind
+    keys: Sequence[str],
+    rows: pl.DataFrame | None,
+) -> pa.Table:
+    """Rows of state as one row a key, as `Folded.keys` describes it."""
+    if rows is None or rows.is_empty():
+        return _TABLE.empty_table()
+    shown = operator.show(rows)
+    held = rows.select(name for name in _HELD if name in rows.columns)
+    windows = pl.concat([shown.drop(keys), held], how="horizontal")
+    per_row = pl.DataFrame(
+        [
+            _json("group_key", shown.select(keys), rows.height),
+            pl.Series("key_group", key_group(rows["key_hash"].to_numpy())).cast(pl.Int64),
+            _json("window", windows, rows.height),
+            rows["forget_us"].alias("forget_at"),
+        ]
+    )
+    per_key = per_row.group_by("group_key", maintain_order=True).agg(
+        pl.col("key_group").first(),
+        (pl.lit('{"windows":[') + pl.col("window").str.join(",") + pl.lit("]}")).alias(
+            "state_blob"
+        ),
+        pl.col("forget_at").max(),
+    )
+    return per_key.with_columns(pl.col("state_blob").cast(pl.Binary)).to_arrow().cast(_TABLE)
+
+
+_TABLE = pa.schema(
+    [
+        pa.field("group_key", pa.string()),
+        pa.field("key_group", pa.int64()),
+        pa.field("state_blob", pa.binary()),
+        pa.field("forget_at", pa.int64()),
+    ]
+)
+
+
+def _json(name: str, columns: pl.DataFrame, height: int) -> pl.Series:
+    """Each row as a JSON object; a window over all rows has the key {}."""
+    if not columns.width:
+        return pl.Series(name, ["{}"]).new_from_index(0, height)
+    lines = to_json_lines(columns).decode().splitlines()
+    return pl.Series(name, lines, dtype=pl.String)

@@ -1,0 +1,237 @@
+"""Sources as the engine sees them: polled for the rows of an epoch, with their transforms.
+
+SourceReader | Spark format -> transform -> [Feed of an epoch]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructType
+
+from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline import DataType, Source
+from tidegate.sources import open_source
+from tidegate.sources.protocol import LogEntry, Offset, SourceReader
+from tidegate.spark.entry import Task
+from tidegate.spark.job import Feed, numbered
+from tidegate.spark.orders import MapOrder, PlannedSlice, ordered
+from tidegate.spark.transforms import Transform, check_gives_rows, checked_transform
+
+TransformFunction = Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolledInput:
+    """What one source brings into an epoch, and where that leaves it."""
+
+    feed: Feed
+    until: Offset | None
+    """None: as before."""
+    unread: bool
+    found: bool
+    discovered: tuple[LogEntry, ...] = ()
+    stated_us: int | None = None
+
+
+class Input(Protocol):
+    """One source of a running pipeline."""
+
+    def columns(self) -> Mapping[str, str]:
+        """The columns that operators see, with their Spark SQL types."""
+        ...
+
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+        """The next rows after `since`."""
+        ...
+
+
+def open_input(
+    spark: SparkSession,
+    source: Source,
+    place: int,
+    log: Sequence[LogEntry],
+    function: TransformFunction | None,
+) -> Input:
+    """Open a source with its transform; raises `ConfigError` for what cannot be read."""
+    transform = Transform(spark=spark, sql=source.transform, function=function)
+    reader = open_source(source, log)
+    if reader is not None:
+        return NativeInput(spark=spark, place=place, reader=reader, transform=transform)
+    return TableInput(spark=spark, source=source, place=place, transform=transform)
+
+
+@dataclass(kw_only=True)
+class NativeInput:
+    """A source that Tidegate reads itself."""
+
+    spark: SparkSession
+    place: int
+    reader: SourceReader
+    transform: Transform
+
+    def columns(self) -> Mapping[str, str]:
+        """See `Input`."""
+        read = self.reader.columns()
+        if self.transform.empty:
+            return read
+        made = checked_transform(self.transform, self._rows(()))
+        check_gives_rows(made)
+        return known_types(made.schema)
+
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+        """See `Input`."""
+        polled = self.reader.poll(since, max_rows=max_rows, slices=slices, now_us=now_us)
+        planned = tuple(PlannedSlice(source=self.place, slice=each) for each in polled.slices)
+        frame = None
+        if planned and not self.transform.empty:
+            frame = self.transform(self._rows(planned))
+        return PolledInput(
+            feed=Feed(source=self.place, slices=planned, frame=frame),
+            until=polled.until,
+            unread=polled.unread,
+            found=bool(planned) or polled.unread,
+            discovered=polled.discovered,
+            stated_us=polled.watermark_us,
+        )
+
+    def _rows(self, planned: tuple[PlannedSlice, ...]) -> DataFrame:
+        """The rows of slices as Spark sees them, before the transform."""
+        order = MapOrder(standing=b"", now_us=0, slices=planned, schema=self._arrow)
+        task = Task("map_task:read_slices", ordered(order))
+        return numbered(self.spark, len(planned) or 1).mapInArrow(task, self._schema)
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        """The same as Spark's own Arrow types."""
+        return self.spark.createDataFrame([], self._schema).toArrow().schema
+
+    @cached_property
+    def _schema(self) -> StructType:
+        """Of the rows before the transform."""
+        read = self.reader.columns()
+        ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in read.items())
+        schema = StructType.fromDDL(ddl)
+        if not isinstance(schema, StructType):
+            raise TypeError(f"no columns: {ddl}")
+        return schema
+
+
+@dataclass(kw_only=True)
+class TableInput:
+    """A table that Spark reads: as a whole, once; or, with `offset_column`, what is new in it.
+
+    The values of `offset_column` must ascend as rows are added: a row that comes later with
+    the same value as the last one that was read, or a lower one, is not seen.
+    """
+
+    spark: SparkSession
+    source: Source
+    place: int
+    transform: Transform
+
+    def _table(self) -> DataFrame:
+        options = {name: str(value) for name, value in self._options.items()}
+        if self.source.format == "table" and "table" not in options:
+            hint = "options={'table': 'catalog.schema.name'}"
+            raise ConfigError([Problem("options.table", "nothing", "the name of the table", hint)])
+        try:
+            if self.source.format == "table":
+                return self.spark.read.table(options["table"])
+            return self.spark.read.format(self.source.format).options(**options).load()
+        except Exception as error:
+            found = f"format {self.source.format!r}, which Spark cannot read: {_first_line(error)}"
+            expected = "a format of Tidegate (files, parquet, json, csv, generator) or of Spark"
+            raise ConfigError([Problem("format", found, expected)]) from error
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {k: v for k, v in self.source.options.items() if k != "offset_column"}
+
+    def columns(self) -> Mapping[str, str]:
+        """See `Input`."""
+        column, table = self.source.options.get("offset_column"), self._table()
+        if column is not None and column not in table.columns:
+            at = "options.offset_column"
+            hint = f"the columns are {', '.join(table.columns)}"
+            raise ConfigError([Problem(at, repr(column), "a column of the table", hint)])
+        return known_types(checked_transform(self.transform, table).schema)
+
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+        """See `Input`."""
+        if "offset_column" in self.source.options:
+            return self._new_rows(since, max_rows)
+        nothing = PolledInput(feed=Feed(source=self.place), until=None, unread=False, found=False)
+        if since is not None:
+            return nothing
+        return PolledInput(
+            feed=Feed(source=self.place, frame=self.transform(self._table())),
+            until={"read": True},
+            unread=False,
+            found=True,
+        )
+
+    def _new_rows(self, since: Offset | None, max_rows: int) -> PolledInput:
+        table, name = self._table(), str(self.source.options["offset_column"])
+        column, kind = F.col(f"`{name}`"), table.schema[name].dataType
+        new = table.where(column.isNotNull())
+        if since is not None:
+            new = new.where(column > F.lit(since["above"]).cast(kind))
+        taken = new.orderBy(column).limit(max_rows).agg(F.max(column).cast("string")).first()
+        until = None if taken is None else taken[0]
+        if until is None:
+            return PolledInput(feed=Feed(source=self.place), until=None, unread=False, found=False)
+        rows = new.where(column <= F.lit(until).cast(kind))
+        left = new.where(column > F.lit(until).cast(kind))
+        return PolledInput(
+            feed=Feed(source=self.place, frame=self.transform(rows)),
+            until={"above": until},
+            unread=not left.isEmpty(),
+            found=True,
+        )
+
+
+@dataclass(kw_only=True)
+class BatchInput:
+    """A micro-batch of a user's own query: one epoch, whose offset is the batch id."""
+
+    place: int
+    batch_id: int
+    frame: DataFrame
+    transform: Transform
+
+    def columns(self) -> Mapping[str, str]:
+        """See `Input`."""
+        return known_types(checked_transform(self.transform, self.frame).schema)
+
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+        """See `Input`."""
+        return PolledInput(
+            feed=Feed(source=self.place, frame=self.transform(self.frame)),
+            until={"batch": self.batch_id},
+            unread=False,
+            found=True,
+        )
+
+
+def known_types(schema: StructType) -> dict[str, str]:
+    """The columns of a Spark schema whose types Tidegate knows; nobody can use the others."""
+    known = {}
+    for column in schema:
+        try:
+            known[column.name] = str(DataType.parse(column.dataType.simpleString()))
+        except ConfigError:
+            continue
+    return known
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says; one that came from Java says it in a field of its own."""
+    told = str(getattr(error, "java_exception", error)).strip()
+    return told.splitlines()[0] if told else type(error).__name__

@@ -1,0 +1,142 @@
+"""One epoch as one Spark job.
+
+slices, frames -> map tasks -> repartitionById(shards) -> step tasks -> one report a shard
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.errors import (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    PySparkException,
+)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from tidegate.errors import InconsistentEpoch, UnreadableSource
+from tidegate.spark.entry import Task, told_error
+from tidegate.spark.orders import (
+    MapOrder,
+    PlannedSlice,
+    RowsOrder,
+    ShardReport,
+    StepOrder,
+    ordered,
+    report_of,
+)
+from tidegate.spark.wire import SCHEMA
+
+_REPORT = "report binary"
+
+_OF_A_VALUE = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+)
+"""What Spark raises of a value that a user's SQL met: the same whenever it is tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """What one source brings into an epoch.
+
+    Slices alone are read and mapped in one task. With a `frame`, Spark makes the rows: out of
+    `slices` where there are some, else in partitions that only it knows.
+    """
+
+    source: int
+    slices: tuple[PlannedSlice, ...] = ()
+    frame: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSide:
+    """The part of the job in front of the shuffle, and the numbers of its slices if known."""
+
+    rows: DataFrame
+    slices: frozenset[int] | None
+
+
+def map_side(
+    spark: SparkSession, standing: bytes, epoch: int, now_us: int, feeds: Sequence[Feed]
+) -> MapSide:
+    """Map all feeds; if there is nothing to read for sure, one slice without rows says so.
+
+    A frame whose partitions only Spark knows may have none: then no task would run at all.
+    """
+    native = [planned for feed in feeds if feed.frame is None for planned in feed.slices]
+    framed = [feed for feed in feeds if feed.frame is not None]
+    if not native and not any(feed.slices for feed in framed):
+        native = [PlannedSlice(source=0, slice=None)]
+    sides, first, known = [], 0, True
+    if native:
+        order = MapOrder(standing=standing, now_us=now_us, slices=tuple(native))
+        session = framed[0].frame.sparkSession if framed and framed[0].frame else spark
+        numbers = numbered(session, len(native))
+        sides.append(numbers.mapInArrow(Task("map_task:map_slices", ordered(order)), SCHEMA))
+        first = len(native)
+    for feed in sorted(framed, key=lambda each: not each.slices):
+        rows = RowsOrder(
+            standing=standing,
+            now_us=now_us,
+            epoch=epoch,
+            source=feed.source,
+            first_slice=first,
+            slices=feed.slices or None,
+        )
+        task = Task("map_task:map_rows", ordered(rows))
+        sides.append(feed.frame.mapInArrow(task, SCHEMA))  # type: ignore[union-attr]
+        first, known = first + len(feed.slices), known and bool(feed.slices)
+    together = reduce(DataFrame.union, sides)
+    return MapSide(rows=together, slices=frozenset(range(first)) if known else None)
+
+
+def numbered(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers from 0 on, each in a partition of its own."""
+    return spark.range(0, count, 1, count)
+
+
+def run(side: MapSide, order: StepOrder, shards: int) -> list[ShardReport]:
+    """Run the job; an error of ours in a task is raised as it is."""
+    stepped = side.rows.repartitionById(shards, F.col("shard")).mapInArrow(
+        Task("step_task:step_shard", ordered(order)), _REPORT
+    )
+    try:
+        table = stepped.toArrow()
+    except PySparkException as error:
+        told = told_error(str(error))
+        if told is not None:
+            raise told from None
+        if isinstance(error, _OF_A_VALUE):
+            raise UnreadableSource(
+                f"a row that a transform cannot compute with: {str(error).strip()}\n"
+                "  hint: correct it in the source, or let the transform give NULL: try_cast, "
+                "try_divide, ..."
+            ) from None
+        raise
+    return [report_of(data) for data in table.column(0).to_pylist()]
+
+
+def checked(reports: Sequence[ShardReport], shards: int) -> list[ShardReport]:
+    """The reports by shard: one of each, all of which saw the same."""
+    by_shard = sorted(reports, key=lambda report: report.shard)
+    if [report.shard for report in by_shard] != list(range(shards)):
+        found = [report.shard for report in by_shard]
+        raise InconsistentEpoch(f"reports came of shards {found}, expected one of each of {shards}")
+    first = by_shard[0]
+    for report in by_shard[1:]:
+        if report.seen != first.seen:
+            raise InconsistentEpoch(
+                f"shards 0 and {report.shard} were not sent the same slices: a map task that "
+                "ran again gave other rows\n  hint: is a source or a transform not deterministic?"
+            )
+        if report.watermarks != first.watermarks:
+            raise InconsistentEpoch(f"shards 0 and {report.shard} came to different watermarks")
+    return by_shard

@@ -1,0 +1,230 @@
+"""Taking a pipeline over: from a value and a store to an engine that can run epochs."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from tidegate.core.compiling import polars_type
+from tidegate.core.frames import unused_name
+from tidegate.errors import ConfigError, PlanChanged, Problem
+from tidegate.eventtime import now_us, us_of_ms
+from tidegate.pipeline import DataType, Pipeline, RunSettings, Source, changes
+from tidegate.pipeline.validation import located
+from tidegate.spark.engine import Engine
+from tidegate.spark.folding import Folder
+from tidegate.spark.inputs import Input, TransformFunction, open_input
+from tidegate.spark.job import numbered
+from tidegate.spark.layout import laid_out
+from tidegate.spark.orders import MAIN, Standing
+from tidegate.spark.planning import Plan, plan_of, standing_order, watermark_of
+from tidegate.spark.publishing import Publisher
+from tidegate.spark.session import cores, epoch_session, on_this_machine
+from tidegate.state import SqliteDepot, open_store
+from tidegate.state.library import library_version
+from tidegate.state.protocol import Depot, Recovered, Store
+
+T = TypeVar("T")
+
+OpenInputs = Callable[[SparkSession, Recovered], Mapping[str, Input]]
+
+
+def open_engine(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    settings: RunSettings,
+    *,
+    function: TransformFunction | None = None,
+    open_inputs: OpenInputs | None = None,
+) -> Engine:
+    """Take the pipeline over and finish what the run before it left to publish.
+
+    Raises `ConfigError` for what cannot run, `PlanChanged` for state of another pipeline,
+    `PipelineInUse` while somebody else runs it.
+    """
+    store = open_store(pipeline.state_store, pipeline.name)
+    recovered = _taken_over(store)
+    try:
+        check_reachable(store.depot, spark)
+        session = epoch_session(spark)
+        opened = open_inputs or _sources_of(pipeline, function)
+        inputs = opened(session, recovered)
+        plan = plan_of(pipeline, _columns_of(pipeline, inputs))
+        engine = _engine(plan, settings, session, store, recovered, inputs)
+        _adopt_plan(plan, store, recovered)
+        _finish(engine)
+    except BaseException:
+        store.close()
+        raise
+    return engine
+
+
+def _taken_over(store: Store) -> Recovered:
+    try:
+        return store.open()
+    except OSError as error:
+        hint = "choose a folder that this user can write to"
+        problem = Problem("state_store.url", str(error), "a folder for state", hint)
+        raise ConfigError([problem]) from None
+
+
+def _sources_of(pipeline: Pipeline, function: TransformFunction | None) -> OpenInputs:
+    def opened(session: SparkSession, recovered: Recovered) -> Mapping[str, Input]:
+        return _each_source(
+            pipeline,
+            lambda place, source: open_input(
+                session, source, place, recovered.logs.get(source.name, ()), function
+            ),
+        )
+
+    return opened
+
+
+def _columns_of(pipeline: Pipeline, inputs: Mapping[str, Input]) -> Mapping[str, Mapping[str, str]]:
+    return _each_source(pipeline, lambda _, source: inputs[source.name].columns())
+
+
+def _each_source(pipeline: Pipeline, ask: Callable[[int, Source], T]) -> dict[str, T]:
+    """Ask every source for something; what is wrong with any of them is told together."""
+    told, problems = dict[str, T](), list[Problem]()
+    for place, source in enumerate(pipeline.sources):
+        try:
+            told[source.name] = ask(place, source)
+        except ConfigError as error:
+            problems += located(error.problems, f"sources[{place}]")
+    if problems:
+        raise ConfigError(problems)
+    return told
+
+
+def _engine(
+    plan: Plan,
+    settings: RunSettings,
+    session: SparkSession,
+    store: Store,
+    recovered: Recovered,
+    inputs: Mapping[str, Input],
+) -> Engine:
+    standing = standing_order(
+        plan,
+        shards=settings.shards or min(cores(session), 256),
+        depot=store.depot,
+        library_version=library_version(),
+    )
+    _check_targets(plan, standing)
+    last = recovered.last
+    watermark = watermark_of(plan.pipeline)
+    return Engine(
+        spark=session,
+        store=store,
+        inputs=inputs,
+        settings=settings,
+        plan=plan,
+        standing=standing,
+        recovered=recovered,
+        publisher=Publisher(
+            pipeline=plan.pipeline.name,
+            incarnation=recovered.incarnation,
+            depot=store.depot,
+            writers=standing.writers,
+        ),
+        folder=_folder(plan, standing, store, recovered),
+        epoch=recovered.epoch,
+        offsets=dict(last.offsets) if last else {},
+        watermark=watermark.restored(_state_of(last.watermarks)) if last else watermark,
+        stacks=laid_out(last.state.get(standing.operator_id) if last else None, standing.shards),
+    )
+
+
+def _folder(plan: Plan, standing: Standing, store: Store, recovered: Recovered) -> Folder:
+    return Folder(
+        store=store,
+        token=recovered.token,
+        operator_id=standing.operator_id,
+        operator=standing.operator,
+        keys=tuple(plan.window.group_by),
+        interval_us=us_of_ms(plan.pipeline.state_store.checkpoint_interval_ms),
+        folded_epoch=recovered.folded_epoch,
+        folded_us=recovered.folded_us or now_us(),
+    )
+
+
+def _check_targets(plan: Plan, standing: Standing) -> None:
+    """Before any data is read: results and rows turned away can go where they are to go."""
+    output = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
+    standing.writers[MAIN].check(plan.identity, pl.Schema(output))
+    for channel in plan.pipeline.channels:
+        standing.writers[channel].check((), _turned_away_schema(plan))
+
+
+def _turned_away_schema(plan: Plan) -> pl.Schema:
+    """The columns of late and rejected rows: as they came, with a reason."""
+    columns = {name: kind for found in plan.found.values() for name, kind in found.items()}
+    types = {name: polars_type(DataType.parse(kind)) for name, kind in columns.items()}
+    return pl.Schema({**types, unused_name("reason", types): pl.String()})
+
+
+def _state_of(watermarks: Mapping[str, Any]) -> Any:
+    return watermarks
+
+
+def _adopt_plan(plan: Plan, store: Store, recovered: Recovered) -> None:
+    """Refuse state of a pipeline that computes something else."""
+    fields = json.loads(json.dumps(plan.pipeline.fingerprint_fields(plan.found)))
+    if recovered.plan is not None and (changed := changes(recovered.plan, fields)):
+        hint = (
+            "restore what it was, or give the pipeline another name, or start over: "
+            "pipeline.reset() forgets state and offsets, what is in the target stays"
+        )
+        raise PlanChanged(changed, hint)
+    store.adopt(recovered.token, fields)
+
+
+def _finish(engine: Engine) -> None:
+    """Publish what is committed and may not be out; then nobody needs what else is staged."""
+    recovered = engine.recovered
+    engine.publisher.discard_garbage(recovered.to_publish, recovered.token)
+    for manifest in recovered.to_publish:
+        engine.publisher.publish(manifest)
+    if recovered.to_publish:
+        engine.store.published(recovered.token, recovered.to_publish[-1].epoch)
+    engine.store.collect_garbage(recovered.token)
+
+
+def check_reachable(depot: Depot, spark: SparkSession) -> None:
+    """An embedded store needs tasks on this machine: proven by a file that they can read."""
+    if not isinstance(depot, SqliteDepot) or on_this_machine(spark):
+        return
+    folder = depot.folder
+    probe = folder / f".probe-{uuid.uuid4().hex}"
+    probe.write_text(probe.name)
+    try:
+        tasks = max(2, cores(spark))
+        seen = numbered(spark, tasks).mapInArrow(_Probe(str(probe)), "seen boolean").collect()
+    finally:
+        probe.unlink()
+    if not all(row.seen for row in seen):
+        found = f"a folder that not every Spark task can read: {folder}"
+        hint = "use kind='postgres' on a cluster, or run Spark on this machine (local[*])"
+        raise ConfigError([Problem("state_store.url", found, "Spark on this machine", hint)])
+
+
+class _Probe:
+    """Whether a task can read what the driver wrote."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, batches: Any) -> Any:
+        for batch in batches:
+            path = Path(self._path)
+            seen = path.exists() and path.read_text() == path.name
+            column = pa.array([seen] * batch.num_rows)
+            yield pa.RecordBatch.from_arrays([column], names=["seen"])

@@ -1,0 +1,199 @@
+"""What the driver tells the tasks of an epoch, and what they report.
+
+    engine -> [MapOrder, StepOrder] -> tasks -> [ShardReport] -> engine
+
+What is the same in every epoch of a run stands in `Standing`, which travels as bytes and is
+unpacked once in each worker.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from tidegate.core.compiling import compile_window
+from tidegate.core.step import Operator
+from tidegate.core.watermark import PipelineWatermark
+from tidegate.errors import TidegateError
+from tidegate.pipeline import Window
+from tidegate.sources.protocol import Slice
+from tidegate.state.library import library_version
+from tidegate.state.protocol import Depot, Entry, Output, Part
+from tidegate.targets.protocol import TargetWriter
+
+_BY_POSITION = ("first", "last", "collect")
+MAIN = "main"
+REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOrder:
+    """How rows of one source become events."""
+
+    name: str
+    place: int
+    """Of the source in the plan: the first part of a row's position."""
+    event_time: str | None
+    """The column; None: the clock of the epoch."""
+    event_time_unit: str | None
+    max_future_skew_us: int | None
+    columns: tuple[str, ...] | None
+    """What is read; None: everything."""
+    casts: Mapping[str, pl.DataType]
+    """The columns that the operator reads, with the plan's types."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """All that stays the same in a run."""
+
+    pipeline: str
+    library_version: str
+    sources: tuple[SourceOrder, ...]
+    operator_id: str
+    window: Window
+    columns: Mapping[str, str]
+    """The columns that the window reads, with their Spark types."""
+    late_channel: str | None
+    """Where late rows go; None: they are counted."""
+    keeps_rejected: bool
+    shards: int
+    depot: Depot
+    writers: Mapping[str, TargetWriter]
+    """By channel."""
+
+    @cached_property
+    def operator(self) -> Operator[Any, Any]:
+        """The operator, ready to run."""
+        return compile_window(self.window, self.columns)
+
+    @property
+    def keeps_all_columns(self) -> bool:
+        """Whether the operator's rows travel with columns that it does not read."""
+        return self.late_channel is not None
+
+    @cached_property
+    def keeps_positions(self) -> bool:
+        """Whether state depends on where in its source a row was, beyond the order of arrival."""
+        return any(each.kind in _BY_POSITION for each in self.window.aggregations)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The bytes that orders carry."""
+        return pickle.dumps(self)
+
+
+@lru_cache(maxsize=16)
+def unpacked(standing: bytes) -> Standing:
+    """The standing order, unpacked once in a worker; checks that the worker has this library."""
+    order: Standing = pickle.loads(standing)  # from our own driver
+    if order.library_version != library_version():
+        raise TidegateError(
+            f"the driver has tidegate {order.library_version}, a worker {library_version()}\n"
+            "  hint: install the same version on every machine of the cluster"
+        )
+    return order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSlice:
+    """A slice and the place of its source; None in place of a slice: a source without rows."""
+
+    source: int
+    slice: Slice | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOrder:
+    """For the tasks that read: slices by number."""
+
+    standing: bytes
+    now_us: int
+    slices: tuple[PlannedSlice, ...]
+    schema: pa.Schema | None = None
+    """Of the rows, where Spark gets them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOrder:
+    """For the tasks that take rows from Spark; the slice is the Spark partition.
+
+    `slices` are those that the rows were made of, where Tidegate read them.
+    """
+
+    standing: bytes
+    now_us: int
+    epoch: int
+    source: int
+    first_slice: int
+    """The number of the first of its slices in the whole epoch."""
+    slices: tuple[PlannedSlice, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOrder:
+    """For the tasks that step."""
+
+    standing: bytes
+    epoch: int
+    token: int
+    now_us: int
+    watermark: PipelineWatermark
+    """As it was committed, polled for this epoch."""
+    stated_us: Mapping[str, int]
+    """Watermarks that sources state themselves, in place of what their rows say."""
+    slices: frozenset[int] | None
+    """The numbers of all slices; None: only Spark knows how many there are."""
+    stacks: tuple[tuple[Entry, ...], ...]
+    flush_us: int | None = None
+    """The watermark of a flush."""
+    survey: bool = False
+    """Count what is held, and step nothing."""
+    count_keys: bool = False
+
+
+def ordered(order: MapOrder | RowsOrder | StepOrder) -> bytes:
+    """An order, for a task."""
+    return pickle.dumps(order)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a slice says of itself, the same to every shard."""
+
+    slice: int
+    source: int
+    partition: int
+    rows: int
+    """Admitted ones."""
+    highest_us: int | None
+    checksum: int
+    rejected: Mapping[str, int] = {}
+
+
+class ShardReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step has staged, and what it saw: the one row that a task returns."""
+
+    shard: int
+    attempt: str
+    seen: tuple[Seen, ...]
+    watermarks: Mapping[str, Any]
+    segment: Part | None = None
+    keeps: tuple[int, ...] = ()
+    """Of the segments in the order, those that stay; `segment` comes on top."""
+    outputs: tuple[Output, ...] = ()
+    counts: Mapping[str, int] = {}
+    keys: int | None = None
+    over_us: int | None = None
+    seconds: Mapping[str, float] = {}
+
+
+def report_of(data: bytes) -> ShardReport:
+    """Read what `step_shard` returned."""
+    return msgspec.json.decode(data, type=ShardReport)

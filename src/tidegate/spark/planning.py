@@ -1,0 +1,168 @@
+"""From a pipeline and the columns its sources turned out to have to the order for all epochs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.compiling import polars_type
+from tidegate.core.watermark import PipelineWatermark, SourceWatermark
+from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
+from tidegate.pipeline import (
+    ARRIVAL,
+    ORIGINAL_EVENT_TS,
+    BoundWindow,
+    DataType,
+    Pipeline,
+    Source,
+    Target,
+    Window,
+)
+from tidegate.pipeline.masking import listed
+from tidegate.pipeline.validation import located
+from tidegate.spark.orders import MAIN, REJECTED, SourceOrder, Standing
+from tidegate.spark.spark_target import SparkFormatWriter
+from tidegate.state.protocol import Depot
+from tidegate.targets import open_target
+from tidegate.targets.protocol import TargetWriter
+
+Found = Mapping[str, Mapping[str, str]]
+"""By source: the columns that operators see, with their Spark types."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A pipeline whose columns are known and fit."""
+
+    pipeline: Pipeline
+    found: Found
+    bound: BoundWindow
+
+    @property
+    def window(self) -> Window:
+        """The operator."""
+        return self.bound.window
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns by which rows are replaced and deleted."""
+        session = self.window.kind == "session"
+        return (*self.window.group_by, "session_id" if session else "window_start")
+
+
+def plan_of(pipeline: Pipeline, found: Found) -> Plan:
+    """Check a pipeline against the columns of its sources; `ConfigError` names all problems."""
+    if len(pipeline.operators) != 1:
+        hint = "run them as two pipelines: the second reads what the first writes"
+        found_text = f"{len(pipeline.operators)} operators"
+        raise ConfigError([Problem("operators", found_text, "one, in this version", hint)])
+    if pipeline.state_store.on_state_cap == "shed":
+        hint = "on_state_cap='stop'"
+        problem = Problem("state_store.on_state_cap", "'shed'", "'stop', in this version", hint)
+        raise ConfigError([problem])
+    sources = _as_found(pipeline.sources, found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InMemoryStateWarning)
+        checked = pipeline.model_copy(update={"sources": sources})
+    (bound,) = checked.bound().values()
+    if problems := [*_disagreements(pipeline, found)]:
+        raise ConfigError(problems)
+    return Plan(pipeline=pipeline, found=found, bound=bound)
+
+
+def _as_found(sources: Sequence[Source], found: Found) -> list[Source]:
+    """The sources as if they declared what they turned out to have, so that all rules are asked."""
+    declared, problems = [], list[Problem]()
+    for place, source in enumerate(sources):
+        update = {"columns": {**found[source.name]}, "transform": None}
+        try:
+            declared.append(source.model_copy(update=update))
+        except ConfigError as error:
+            problems += located(error.problems, f"sources[{place}]")
+    if problems:
+        raise ConfigError(problems)
+    return declared
+
+
+def _disagreements(pipeline: Pipeline, found: Found) -> Iterator[Problem]:
+    """Late and rejected rows of all sources go to one place, with all their columns."""
+    if not pipeline.channels:
+        return
+    for column in dict.fromkeys(name for columns in found.values() for name in columns):
+        types = {name: found[name][column] for name in found if column in found[name]}
+        if len(set(types.values())) > 1:
+            told = listed([f"{kind} in {name!r}" for name, kind in types.items()], "and")
+            expected = "one type in all sources, for the channels that take their rows"
+            hint = "rename it in the transform of one of the sources, or cast it"
+            yield Problem("channels", f"column {column!r}: {told}", expected, hint)
+
+
+def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: str) -> Standing:
+    """All that tasks need to know in every epoch."""
+    window, channels = plan.window, plan.pipeline.channels
+    types = dict(plan.bound.types_read)
+    if window.gap_column is not None:
+        column = plan.found[plan.pipeline.sources[0].name][window.gap_column]
+        types[window.gap_column] = DataType.parse(column)
+    types.pop(ORIGINAL_EVENT_TS, None)
+    keeps_late = window.late_data in ("side_output", "dlq")
+    keeps_rejected = REJECTED in channels
+    writers = {MAIN: writer_of(plan, plan.pipeline.target, MAIN)}
+    writers |= {name: writer_of(plan, target, name) for name, target in channels.items()}
+    return Standing(
+        pipeline=plan.pipeline.name,
+        library_version=library_version,
+        sources=tuple(
+            _source_order(plan, place, types, whole=keeps_late or keeps_rejected)
+            for place in range(len(plan.pipeline.sources))
+        ),
+        operator_id=window.id,
+        window=window,
+        columns={name: str(kind) for name, kind in types.items()},
+        late_channel=window.late_channel if keeps_late else None,
+        keeps_rejected=keeps_rejected,
+        shards=shards,
+        depot=depot,
+        writers=writers,
+    )
+
+
+def _source_order(
+    plan: Plan, place: int, types: Mapping[str, DataType], *, whole: bool
+) -> SourceOrder:
+    source = plan.pipeline.sources[place]
+    event_time = None if source.event_time == ARRIVAL else source.event_time
+    needed = [*types, *([] if event_time is None else [event_time])]
+    return SourceOrder(
+        name=source.name,
+        place=place,
+        event_time=event_time,
+        event_time_unit=source.event_time_unit,
+        max_future_skew_us=plan.pipeline.watermark_of(source.name).max_future_skew_us,
+        columns=None if whole else tuple(dict.fromkeys(needed)),
+        casts={name: polars_type(kind) for name, kind in types.items()},
+    )
+
+
+def writer_of(plan: Plan, target: Target, channel: str) -> TargetWriter:
+    """The writer of a channel: one of ours, or whatever Spark has for the format."""
+    identity = plan.identity if channel == MAIN else ()
+    writer = open_target(target, pipeline=plan.pipeline.name, channel=channel, identity=identity)
+    return writer if writer is not None else SparkFormatWriter(target=target)
+
+
+def watermark_of(pipeline: Pipeline) -> PipelineWatermark:
+    """The watermark of a pipeline before its first row."""
+    sources = {}
+    for source in pipeline.sources:
+        settings = pipeline.watermark_of(source.name)
+        sources[source.name] = SourceWatermark(
+            max_out_of_order_us=settings.max_out_of_order_us,
+            advance_threshold=settings.advance_threshold or 1,
+            idleness_us=settings.source_idleness_us,
+        )
+    every = [pipeline.watermark_of(source.name) for source in pipeline.sources]
+    return PipelineWatermark(
+        sources=sources, advance_when_idle=all(each.advance_when_idle for each in every)
+    )

@@ -1,0 +1,312 @@
+"""Running a pipeline: the loop over epochs, its end, and what people see of it meanwhile.
+
+    run | start -> open engine -> epochs until the end | until stopped -> RunResult
+
+Whatever fails on the way, but for a mistake of the user's, is answered in one way: forget
+everything, take the pipeline over again, go on from what is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import InconsistentEpoch, TidegateError
+from tidegate.eventtime import BEGINNING, now_us
+from tidegate.pipeline import Pipeline, RunSettings
+from tidegate.spark.engine import Engine
+from tidegate.spark.epochs import EpochResult, Planned
+from tidegate.spark.folding import Snapshot
+from tidegate.spark.inputs import TransformFunction
+from tidegate.spark.layout import bytes_of, rows_of
+from tidegate.spark.opening import open_engine
+from tidegate.spark.session import spark_session
+
+logger = logging.getLogger("tidegate")
+
+State = Literal["starting", "running", "waiting", "ended", "failed"]
+
+_REMEMBERED = 1000
+"""Of so many epochs the results are kept."""
+_SETTLING_S = 0.01
+"""Between two polls, where a source waits for something, such as a file that may still grow."""
+_TAKEOVERS = 3
+"""So often in a row a run takes its pipeline over again before it gives up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Where a run stands."""
+
+    state: State
+    epoch: int
+    """The last one committed."""
+    counts: Mapping[str, int]
+    """Rows by what became of them, in this run."""
+    watermark_us: int | None
+    state_rows: int
+    state_bytes: int
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What a run came to."""
+
+    pipeline: Pipeline
+    epochs: tuple[EpochResult, ...]
+    """The last ones of the run."""
+    counts: Mapping[str, int]
+    watermark_us: int | None
+
+    @property
+    def rows(self) -> int:
+        """The rows that were admitted."""
+        return self.counts.get("rows", 0)
+
+
+@dataclass(kw_only=True)
+class Run:
+    """A pipeline that is being run; `start` returns it, and it may be asked from any thread."""
+
+    pipeline: Pipeline
+    settings: RunSettings
+    spark: SparkSession
+    function: TransformFunction | None = None
+    on_epoch: Callable[[EpochResult], None] | None = None
+    clock: Callable[[], int] = now_us
+    _state: State = field(default="starting", init=False)
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    _epochs: deque[EpochResult] = field(
+        default_factory=lambda: deque(maxlen=_REMEMBERED), init=False
+    )
+    _counts: Counter[str] = field(default_factory=Counter, init=False)
+    _finishing: Future[EpochResult] | None = field(default=None, init=False)
+    _error: BaseException | None = field(default=None, init=False)
+    _stands: Snapshot | None = field(default=None, init=False)
+    _done: int = field(default=0, init=False)
+    _of_caller: Exception | None = field(default=None, init=False)
+    """What `on_epoch` raised: nothing of ours, and taking over again does not help."""
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def status(self) -> Status:
+        """Where the run stands now."""
+        stands = self._stands
+        return Status(
+            state=self._state,
+            epoch=stands.epoch if stands else 0,
+            counts=dict(self._counts),
+            watermark_us=self._watermark_us,
+            state_rows=rows_of(stands.stacks) if stands else 0,
+            state_bytes=bytes_of(stands.stacks) if stands else 0,
+            error=self._error,
+        )
+
+    @property
+    def _watermark_us(self) -> int | None:
+        known = self._stands is not None and self._stands.watermark_us != BEGINNING
+        return self._stands.watermark_us if known and self._stands else None
+
+    def stop(self) -> None:
+        """Finish the epoch that is running, and end."""
+        self._stopping.set()
+
+    def await_end(self, timeout: float | None = None) -> RunResult:
+        """Wait for the end; raises what the run failed of, and `TimeoutError` after `timeout` s."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+            if self._thread.is_alive():
+                raise TimeoutError(f"pipeline {self.pipeline.name!r} still runs after {timeout} s")
+        if self._error is not None:
+            raise self._error
+        return self.result()
+
+    def result(self) -> RunResult:
+        """What the run came to so far."""
+        return RunResult(
+            pipeline=self.pipeline,
+            epochs=tuple(self._epochs),
+            counts=dict(self._counts),
+            watermark_us=self._watermark_us,
+        )
+
+    def start(self) -> Run:
+        """Run in a thread of its own."""
+        name = f"tidegate-{self.pipeline.name}"
+        self._thread = threading.Thread(target=self._in_thread, name=name, daemon=True)
+        self._thread.start()
+        return self
+
+    def _in_thread(self) -> None:
+        try:
+            self.execute()
+        except BaseException as error:
+            self._error = error
+
+    def execute(self) -> RunResult:
+        """Run in this thread, to the end."""
+        try:
+            self._until_end()
+        except BaseException:
+            self._state = "failed"
+            raise
+        self._state = "ended"
+        return self.result()
+
+    def _until_end(self) -> None:
+        failures = 0
+        while True:
+            before = self._done
+            try:
+                self._once()
+            except Exception as error:
+                if isinstance(error, TidegateError) and not isinstance(error, InconsistentEpoch):
+                    raise
+                if error is self._of_caller:
+                    raise
+                if self._stands is None:  # it was never opened: that will not get better
+                    raise
+                failures = 1 if self._done > before else failures + 1
+                if failures > _TAKEOVERS:
+                    raise
+                words = {"pipeline": self.pipeline.name, "failures": failures}
+                logger.warning("epoch failed, taking over again: %s", error, extra=words)
+                self._stopping.wait(0.1 * 4**failures)
+            else:
+                return
+
+    def _once(self) -> None:
+        """Take the pipeline over and run epochs until the end, or until something fails."""
+        engine = open_engine(self.pipeline, self.spark, self.settings, function=self.function)
+        try:
+            self._stands = engine.snapshot()
+            with ThreadPoolExecutor(2, thread_name_prefix="tidegate-epoch") as beside:
+                self._epochs_of(engine, beside)
+            if self.settings.on_end == "flush" and not self._stopping.is_set():
+                self._took(engine.flush(self.clock()))
+            engine.fold_at_end(self.clock())
+        finally:
+            engine.close()
+
+    def _epochs_of(self, engine: Engine, beside: ThreadPoolExecutor) -> None:
+        """Run epochs; beside the job of one, the next is planned and the last one finished."""
+        planned = engine.poll(self.clock())
+        try:
+            while not self._stopping.is_set():
+                if not planned.empty or engine.moves(planned):
+                    planned = self._step(engine, planned, beside)
+                    continue
+                self._take_finished()
+                if not self._waits(engine, planned):
+                    break
+                planned = engine.poll(self.clock())
+        finally:
+            self._take_finished()
+
+    def _step(self, engine: Engine, planned: Planned, beside: ThreadPoolExecutor) -> Planned:
+        """Run the job of an epoch and let it be finished; the plan of the next comes back."""
+        self._state = "running"
+        ahead = beside.submit(engine.poll, self.clock(), planned)
+        try:
+            stepped = engine.step(planned)
+            self._take_finished()
+            self._finishing = beside.submit(engine.finish, stepped)
+        finally:
+            wait([ahead])
+        behind = ahead.result()
+        return engine.poll(self.clock()) if behind.empty else behind  # much may have come since
+
+    def _take_finished(self) -> None:
+        """Wait until the epoch that is being finished is, if there is one."""
+        finishing, self._finishing = self._finishing, None
+        if finishing is not None:
+            self._took(finishing.result())
+
+    def _waits(self, engine: Engine, planned: Planned) -> bool:
+        """Wait where there is nothing to do now; False at the end."""
+        if self.settings.mode == "available_now":
+            self._stopping.wait(_SETTLING_S if planned.unread else 0)
+            return planned.unread
+        self._state = "waiting"
+        engine.fold_if_due(planned.now_us)
+        self._stopping.wait(self.settings.poll_interval_ms / 1000)
+        return True
+
+    def _took(self, result: EpochResult) -> None:
+        self._counts.update(result.counts)
+        self._epochs.append(result)
+        self._done += 1
+        self._stands = result.stands
+        words = {"pipeline": self.pipeline.name, "epoch": result.epoch, **result.counts}
+        logger.info("epoch committed", extra={"watermark_us": result.watermark_us, **words})
+        if self.on_epoch is not None:
+            try:
+                self.on_epoch(result)
+            except Exception as error:
+                self._of_caller = error
+                raise
+
+
+def start(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession | None = None,
+    function: TransformFunction | None = None,
+    on_epoch: Callable[[EpochResult], None] | None = None,
+    **settings: Any,
+) -> Run:
+    """Run a pipeline in the background; `settings` are those of `RunSettings`."""
+    return Run(
+        pipeline=pipeline,
+        settings=RunSettings(**settings),
+        spark=spark or spark_session(),
+        function=function,
+        on_epoch=on_epoch,
+    ).start()
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession | None = None,
+    function: TransformFunction | None = None,
+    on_epoch: Callable[[EpochResult], None] | None = None,
+    **settings: Any,
+) -> RunResult:
+    """Run a pipeline to its end; SIGINT and SIGTERM finish the epoch and end the run."""
+    running = Run(
+        pipeline=pipeline,
+        settings=RunSettings(**settings),
+        spark=spark or spark_session(),
+        function=function,
+        on_epoch=on_epoch,
+    )
+    with _stopped_by_signals(running):
+        return running.execute()
+
+
+@contextmanager
+def _stopped_by_signals(running: Run) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        running.stop()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,206 @@
+"""The step task: one epoch of one shard, from what arrived to what is staged.
+
+    arrived -> watermark -> state -> core.step -> [stage] -> one report
+
+A task may run twice, or beside its twin: each stages under a uuid of its own, and only what
+the driver commits exists.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tidegate import faults
+from tidegate.core.clock import Clock
+from tidegate.core.events import Events
+from tidegate.core.hashing import key_groups_of
+from tidegate.core.segment_format import to_buffer
+from tidegate.core.segments import Stack
+from tidegate.core.step import StepResult, step
+from tidegate.core.watermark import PipelineWatermark
+from tidegate.errors import InconsistentEpoch
+from tidegate.spark import stopwatch
+from tidegate.spark.orders import (
+    MAIN,
+    REJECTED,
+    ShardReport,
+    Standing,
+    StepOrder,
+    unpacked,
+)
+from tidegate.spark.staging import staged_path, write_durably
+from tidegate.spark.watermarks import watermark_after
+from tidegate.spark.wire import Arrived, arrived
+from tidegate.state.cache import held_stack
+from tidegate.state.protocol import Output, Part
+from tidegate.targets.protocol import PartKind
+
+_SEGMENT = "segment"
+
+
+def step_shard(order: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run one epoch of the shard whose rows these are, and say what was staged."""
+    plan: StepOrder = pickle.loads(order)  # from our own driver
+    standing = unpacked(plan.standing)
+    with stopwatch.part("receive"):
+        came = arrived(batches, standing.window.group_by, plan.slices)
+    report = _survey(plan, standing, came) if plan.survey else _step(plan, standing, came)
+    data = [msgspec.json.encode(report)]
+    yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], names=["report"])
+
+
+def _survey(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
+    """What is held, without a step."""
+    held = _held(plan, standing, came.shard)
+    watermark_us = plan.watermark.watermark_us
+    return ShardReport(
+        shard=came.shard,
+        attempt="",
+        seen=came.seen,
+        watermarks=plan.watermark.to_dict(),
+        over_us=standing.operator.over_us(held, watermark_us),
+        keys=held.count_keys(watermark_us),
+    )
+
+
+def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
+    watermark = watermark_after(plan, standing, came.seen)
+    with stopwatch.part("load"):
+        held = _held(plan, standing, came.shard)
+    faults.reached("step")
+    with stopwatch.part("kernel"):
+        result = step(
+            standing.operator,
+            held,
+            [_together(came.events)],
+            _clock(plan, watermark),
+            owned=key_groups_of(came.shard, standing.shards),
+        )
+    if len(result.changes.keeps) < len(held.segments) and result.changes.segment is not None:
+        faults.reached("compaction")
+    staging = _Staging(plan=plan, standing=standing)
+    with stopwatch.part("stage"):
+        staging.stage(result, came.rejected)
+    faults.reached("staged")
+    keys = None
+    if plan.count_keys:
+        keys = result.changes.apply(held).count_keys(watermark.watermark_us)
+    return ShardReport(
+        shard=came.shard,
+        attempt=staging.attempt,
+        seen=came.seen,
+        watermarks=watermark.to_dict(),
+        segment=staging.staged.get(_SEGMENT),
+        keeps=result.changes.keeps,
+        outputs=tuple(staging.outputs),
+        counts=dict(result.counts),
+        keys=keys,
+        seconds=stopwatch.taken(),
+    )
+
+
+def _clock(plan: StepOrder, watermark: PipelineWatermark) -> Clock:
+    return Clock(
+        before_us=plan.watermark.watermark_us,
+        after_us=watermark.watermark_us,
+        flush=plan.flush_us is not None,
+        flushed_us=plan.watermark.flushed_us,
+    )
+
+
+def _held(plan: StepOrder, standing: Standing, shard: int) -> Stack:
+    """The state of the shard, from what this worker has mapped or the store."""
+    owned = key_groups_of(shard, standing.shards)
+    for entry in plan.stacks[shard]:
+        if entry.first_group < owned.start or entry.end_group > owned.stop:
+            raise InconsistentEpoch(
+                f"shard {shard} owns key groups {owned.start}..{owned.stop - 1}, its state "
+                f"has {entry.first_group}..{entry.end_group - 1}"
+            )
+    return held_stack(standing.depot, plan.stacks[shard], owned)
+
+
+def _together(inputs: Sequence[Events]) -> Events:
+    """The rows of all slices as one; slices of different sources may have different columns."""
+    full = [events for events in inputs if len(events)] or list(inputs[:1])
+    if len(full) == 1:
+        return full[0]
+    return Events(
+        event_us=np.concatenate([events.event_us for events in full]),
+        lane=np.concatenate([events.lane for events in full]),
+        offset=np.concatenate([events.offset for events in full]),
+        key_hash=np.concatenate([events.key_hash for events in full]),
+        columns=pl.concat([events.columns for events in full], how="diagonal"),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Staging:
+    """What one attempt stages: a segment in the store, output there or beside its target."""
+
+    plan: StepOrder
+    standing: Standing
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    staged: Mapping[str, Part] = field(default_factory=dict)
+    outputs: list[Output] = field(default_factory=list)
+
+    def stage(self, result: StepResult, rejected: Sequence[pl.DataFrame]) -> None:
+        """Write everything durably; what has no rows is not written."""
+        parts: dict[str, tuple[pa.Buffer, int]] = {}
+        if result.changes.segment is not None:
+            segment = result.changes.segment
+            parts[_SEGMENT] = (to_buffer(segment), len(segment))
+        waiting: dict[str, tuple[str, PartKind]] = {}
+        for nth, (channel, kind, rows) in enumerate(self._channels(result, rejected)):
+            encoded = pa.py_buffer(self.standing.writers[channel].encode(rows))
+            what = f"output{nth}"
+            if self.standing.writers[channel].staging_folder is None:
+                parts[what], waiting[what] = (encoded, rows.height), (channel, kind)
+            else:
+                part = self._staged_at_target(channel, what, encoded, rows.height)
+                self._named(channel, kind, part, in_target=True)
+        if parts:
+            depot, plan = self.standing.depot, self.plan
+            self.staged = depot.stage(plan.token, plan.epoch, self.attempt, parts)
+        for what, (channel, kind) in waiting.items():
+            self._named(channel, kind, self.staged[what], in_target=False)
+
+    def _channels(
+        self, result: StepResult, rejected: Sequence[pl.DataFrame]
+    ) -> Iterator[tuple[str, PartKind, pl.DataFrame]]:
+        """All output that has rows and a place to go."""
+        standing = self.standing
+        if result.sent.height:
+            yield MAIN, "sent", result.sent
+        if result.retracted.height and standing.writers[MAIN].takes_retractions:
+            yield MAIN, "retracted", result.retracted
+        if result.late.height and standing.late_channel is not None:
+            late = result.late
+            yield standing.late_channel, "sent", late.drop(late.columns[-2])
+        if rejected:
+            yield REJECTED, "sent", pl.concat(rejected, how="diagonal")
+
+    def _staged_at_target(self, channel: str, what: str, data: pa.Buffer, rows: int) -> Part:
+        name = f"{self.plan.token}-{self.plan.epoch}-{self.attempt}-{what}"
+        write_durably(staged_path(self.standing.writers[channel], name), data)
+        return Part(name=name, bytes=data.size, checksum=zlib.crc32(data), rows=rows)
+
+    def _named(self, channel: str, kind: PartKind, part: Part, *, in_target: bool) -> None:
+        self.outputs.append(
+            Output(
+                operator=self.standing.operator_id,
+                channel=channel,
+                kind=kind,
+                part=part,
+                in_target=in_target,
+            )
+        )

@@ -1,0 +1,26 @@
+"""The watermark of an epoch, from what all its slices say: the same on driver and in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.core.watermark import Observation, PipelineWatermark
+from tidegate.spark.orders import Seen, Standing, StepOrder
+
+
+def watermark_after(plan: StepOrder, standing: Standing, seen: Sequence[Seen]) -> PipelineWatermark:
+    """The watermark behind the epoch; a flush says itself where it goes."""
+    if plan.flush_us is not None:
+        return plan.watermark.flushed(plan.flush_us)
+    heard: dict[str, Observation] = {}
+    for said in seen:
+        name = standing.sources[said.source].name
+        if said.highest_us is not None and name not in plan.stated_us:
+            heard[name] = _also(heard.get(name), said.rows, said.highest_us)
+    return plan.watermark.observed(heard).advanced(plan.stated_us).aligned(now_us=plan.now_us)
+
+
+def _also(before: Observation | None, rows: int, highest_us: int) -> Observation:
+    if before is None or before.highest_us is None:
+        return Observation(rows=rows, highest_us=highest_us)
+    return Observation(rows=before.rows + rows, highest_us=max(before.highest_us, highest_us))
