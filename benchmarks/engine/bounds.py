@@ -1,0 +1,42 @@
+"""What the figures must reach, at full size and with `QUICK=1`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.engine.cases import QUICK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Rates are times Spark's and must be reached; the others must not be exceeded.
+
+    `small_batch` and `memory` are shares of Spark's; `live` is the cost of an event with many
+    live sessions over that with few. None: printed only.
+    """
+
+    warm: Mapping[str, float]
+    cold: float
+    small_batch: float
+    memory: float | None
+    live: float | None
+
+
+FULL = Bounds(
+    warm={"W1": 4.0, "W2": 5.5},
+    cold=3.0,
+    small_batch=0.5,
+    memory=1.0,
+    live=2.0,
+)
+
+SMALL = Bounds(
+    warm={"W1": 1.0, "W2": 1.0},
+    cold=1.0,
+    small_batch=1.0,
+    memory=None,
+    live=None,
+)
+
+BOUNDS = SMALL if QUICK else FULL

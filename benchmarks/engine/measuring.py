@@ -1,0 +1,139 @@
+"""Run a side as a process tree, watch its memory, check what it wrote, keep the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine.cases import Case
+from benchmarks.engine.expected import check
+from benchmarks.engine.files import empty_folder, written
+from benchmarks.engine.memory import watch
+from benchmarks.engine.run_side import jobs
+from benchmarks.engine.sides import Batch, System
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One pass over all files, its output checked."""
+
+    seconds: float
+    batches: list[Batch]
+    late: int
+    sessions: int
+
+    @property
+    def with_rows(self) -> list[Batch]:
+        """Without the empty batches that only close sessions."""
+        return [batch for batch in self.batches if batch.rows]
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.rows for batch in self.batches)
+
+    @property
+    def events_per_s(self) -> float:
+        return self.rows / self.seconds
+
+    @property
+    def batch_s(self) -> float:
+        """The median batch that has rows."""
+        return statistics.median(batch.seconds for batch in self.with_rows)
+
+    def parts_s(self) -> dict[str, float]:
+        """The median of each part over the batches that have rows."""
+        names = dict.fromkeys(name for batch in self.with_rows for name in batch.parts)
+        return {
+            name: statistics.median(batch.parts.get(name, 0.0) for batch in self.with_rows)
+            for name in names
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A system on a case: the first pass is cold, the last one warm."""
+
+    case: Case
+    system: System
+    passes: list[Pass]
+    peak_bytes: int
+
+    @property
+    def cold(self) -> Pass:
+        return self.passes[0]
+
+    @property
+    def warm(self) -> Pass:
+        return self.passes[-1]
+
+
+def measure(system: System, case: Case) -> Measured:
+    """Run `system` on `case`, both passes, and check the output of each."""
+    data = written(case.workload)
+    scratch = empty_folder(f"{system}-{case.name}-{os.getpid()}")
+    reported, peak_bytes = _run(system, case, data, scratch)
+    sessions = [
+        check(
+            system,
+            data,
+            job.output,
+            gap_ms=job.gap_ms,
+            flushed=system == "tidegate" and job.on_end == "flush",
+        )
+        for job in jobs(case, data, scratch)
+    ]
+    shutil.rmtree(scratch)  # left in place when a check fails
+    passes = [_pass(report, count) for report, count in zip(reported, sessions, strict=True)]
+    return Measured(case=case, system=system, passes=passes, peak_bytes=peak_bytes)
+
+
+def _run(system: System, case: Case, data: Path, scratch: Path) -> tuple[list[Any], int]:
+    command = [sys.executable, "-m", "benchmarks.engine.run_side"]
+    command += ["--system", system, "--case", case.name, "--data", str(data)]
+    command += ["--scratch", str(scratch)]
+    report, errors = scratch / "report.json", scratch / "errors.txt"
+    with report.open("wb") as out, errors.open("wb") as err, _started(command, out, err) as child:
+        peak_bytes = watch(child, TIMEOUT_S)
+    if child.returncode:
+        said = errors.read_text()[-4000:]
+        raise RuntimeError(f"{system} failed on {case.name} with code {child.returncode}:\n{said}")
+    return json.loads(report.read_text().splitlines()[-1]), peak_bytes
+
+
+@contextmanager
+def _started(command: list[str], out: Any, err: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """The process in a group of its own, which ends with this block however it is left."""
+    # a setting of the kernel benchmarks: here each system must do with what users have
+    environment = {key: value for key, value in os.environ.items() if key != "POLARS_MAX_THREADS"}
+    child = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=out, stderr=err, start_new_session=True
+    )
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
+        child.wait()
+
+
+def _pass(report: dict[str, Any], sessions: int) -> Pass:
+    outcome = report["outcome"]
+    return Pass(
+        seconds=report["seconds"],
+        batches=[Batch(**batch) for batch in outcome["batches"]],
+        late=outcome["late"],
+        sessions=sessions,
+    )

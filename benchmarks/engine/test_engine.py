@@ -1,0 +1,98 @@
+"""Spark's own session windows and Tidegate, on the same files, in one run on one machine.
+
+Every output of every pass is checked by `measure`, session by session.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.engine.bounds import BOUNDS
+from benchmarks.engine.cases import CASES
+from benchmarks.engine.measuring import Measured, measure
+from benchmarks.engine.report import ratios, show, show_summary
+from benchmarks.engine.workloads import Edges, LiveSessions
+
+
+class Summary:
+    """The bounds met so far; all of one test are looked at before any fails it."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, str]] = []
+        self._missed: list[str] = []
+
+    def at_least(self, what: str, found: float, bound: float) -> None:
+        self._add(what, found, f">= {bound}", reached=found >= bound)
+
+    def at_most(self, what: str, found: float, bound: float | None) -> None:
+        told = "none" if bound is None else f"<= {bound}"
+        self._add(what, found, told, reached=bound is None or found <= bound)
+
+    def settle(self) -> None:
+        missed, self._missed = self._missed, []
+        assert not missed, f"bounds missed: {'; '.join(missed)}"
+
+    def _add(self, what: str, found: float, bound: str, *, reached: bool) -> None:
+        self.lines.append((what, f"{found:.2f}", bound if reached else f"{bound}  MISSED"))
+        if not reached:
+            self._missed.append(f"{what} is {found:.2f}, bound {bound}")
+
+
+@pytest.fixture(scope="module")
+def summary() -> Iterator[Summary]:
+    collected = Summary()
+    yield collected
+    show_summary(collected.lines)
+
+
+def both(name: str) -> tuple[Measured, Measured]:
+    spark, tidegate = measure("spark", CASES[name]), measure("tidegate", CASES[name])
+    show([spark, tidegate])
+    return spark, tidegate
+
+
+def test_rows_on_the_edges_end_up_in_the_right_sessions() -> None:
+    workload = CASES["W3"].workload
+    assert isinstance(workload, Edges)
+    for measured in both("W3"):
+        assert [each.late for each in measured.passes] == [workload.late_rows] * 2
+
+
+@pytest.mark.parametrize("name", ["W1", "W1-large", "W2", "W2-large"])
+def test_clicks_are_processed_faster_than_by_spark(name: str, summary: Summary) -> None:
+    spark, tidegate = both(name)
+    cold, warm = ratios(spark, tidegate)
+    summary.at_least(f"{name}: warm rate over Spark's", warm, BOUNDS.warm[name[:2]])
+    summary.at_least(f"{name}: cold rate over Spark's", cold, BOUNDS.cold)
+    memory = tidegate.peak_bytes / spark.peak_bytes
+    summary.at_most(f"{name}: peak memory over Spark's", memory, BOUNDS.memory)
+    summary.settle()
+
+
+def test_a_small_batch_takes_less_time_than_in_spark(summary: Summary) -> None:
+    spark, tidegate = both("small-batches")
+    share = tidegate.warm.batch_s / spark.warm.batch_s
+    summary.at_most("1000 rows: seconds over Spark's", share, BOUNDS.small_batch)
+    summary.settle()
+
+
+def test_many_live_sessions_make_an_event_little_dearer(summary: Summary) -> None:
+    few, many = measure("tidegate", CASES["W4-few"]), measure("tidegate", CASES["W4-many"])
+    show([few])
+    show([many])
+    times = seconds_per_event(many) / seconds_per_event(few)
+    summary.at_most("cost of an event, many over few live sessions", times, BOUNDS.live)
+    summary.settle()
+
+
+def seconds_per_event(measured: Measured) -> float:
+    """The mean, because now and then an epoch merges state, over the files behind the first row
+    of each user.
+    """
+    workload = measured.case.workload
+    assert isinstance(workload, LiveSessions)
+    batches = measured.warm.with_rows[-workload.measured :]
+    return statistics.mean(batch.seconds for batch in batches) / workload.rows
