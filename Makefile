@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format demo test bench lock clean
+.PHONY: help setup check format demo test nightly bench lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -29,12 +29,17 @@ format: setup ## put the code in form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: setup ## sessions over an out-of-order click stream, with restarts in between
-	$(BIN)/python examples/click_sessions/sessions.py
+demo: setup ## click sessions from files on Spark: two runs, files added in between
+	@scripts/need-java
+	$(BIN)/python examples/sessions_from_files/sessions.py
 
 test: setup ## all tests, with the real servers they need
 	@scripts/need-java
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+nightly: setup ## the long tests: runs killed at many random moments
+	@scripts/need-java
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly
 
 bench: setup ## the figures, each a ratio within one run, its output checked
 	$(BIN)/python -m pytest benchmarks -p no:randomly -p no:xdist -q -s

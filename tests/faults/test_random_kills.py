@@ -27,7 +27,6 @@ _DRIVER_ALONE = 0.4
 """The share of runs whose JVM and workers outlive the driver for a while."""
 
 
-
 def killed_at_random(folder: Path, chance: random.Random, *, epoch: int) -> None:
     """Kill the driver or everything some time after this epoch is out."""
     settings = {"shards": chance.choice([1, 2, 4])}

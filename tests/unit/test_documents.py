@@ -2,37 +2,102 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+HOWTOS = sorted(ROOT.glob("docs/howto/*.md"))
 
-README_CODE = re.findall(
-    r"<!-- run by .*? -->\n```python\n(.*?)```\n\n```\n(.*?)```",
-    (ROOT / "README.md").read_text(),
-    re.DOTALL,
-)
+RUN_CODE = re.compile(r"<!-- run by .*? -->\n```python\n(.*?)```\n", re.DOTALL)
+RUN_AND_PRINTED = re.compile(RUN_CODE.pattern + r"\n```\n(.*?)```", re.DOTALL)
+RUN_SQL = re.compile(r"<!-- run by .*? -->\n```sql\n(.*?)```\n", re.DOTALL)
 
+README_CODE = RUN_AND_PRINTED.findall((ROOT / "README.md").read_text())
+(ON_SPARK,) = [each for each in README_CODE if ".run(" in each[0]]
 
-@pytest.mark.parametrize(("code", "printed"), README_CODE)
-def test_the_readme_prints_what_it_shows(code: str, printed: str) -> None:
-    assert _output(["-c", code]) == printed
+SPARK_EXAMPLES = ("sessions_from_files",)
+EXAMPLES = [
+    pytest.param(
+        script,
+        id=script.parent.name,
+        marks=[pytest.mark.spark] if script.parent.name in SPARK_EXAMPLES else [],
+    )
+    for script in sorted(ROOT.glob("examples/*/*.py"))
+]
 
-
-def test_the_readme_has_code_to_run() -> None:
-    assert len(README_CODE) == 2
+KILLED = -9
 
 
 @pytest.mark.parametrize(
-    "script", sorted(ROOT.glob("examples/*/*.py")), ids=lambda p: p.parent.name
+    ("code", "printed"), [each for each in README_CODE if each is not ON_SPARK]
 )
-def test_an_example_prints_its_expected_output(script: Path) -> None:
-    assert _output([str(script)]) == (script.parent / "expected_output.txt").read_text()
+def test_the_readme_prints_what_it_shows(code: str, printed: str, tmp_path: Path) -> None:
+    assert _output(["-c", code], tmp_path) == printed
+
+
+@pytest.mark.spark
+def test_the_readme_prints_what_it_shows_also_when_it_was_killed(tmp_path: Path) -> None:
+    code, printed = ON_SPARK
+    killed = _run(["-c", code], tmp_path, TIDEGATE_FAULT="committed:4")
+    assert killed.returncode == KILLED, killed.stderr
+    assert _output(["-c", code], tmp_path) == printed
+
+
+def test_the_readme_has_code_to_run() -> None:
+    assert len(README_CODE) == 3
+
+
+@pytest.mark.parametrize("script", EXAMPLES)
+def test_an_example_prints_its_expected_output(script: Path, tmp_path: Path) -> None:
+    expected = (script.parent / "expected_output.txt").read_text()
+    assert _output([str(script)], tmp_path) == expected
+
+
+@pytest.mark.spark
+def test_every_how_to_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
+    """All of them in one process, each in a folder of its own: Spark starts once."""
+    texts = {page.stem: page.read_text() for page in HOWTOS}
+    for name, text in texts.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}.py").write_text("\n".join(RUN_CODE.findall(text)))
+    printed = _output(["-c", RUN_ALL, *texts], tmp_path, PYSPARK_PYTHON=sys.executable)
+    shown = [output for text in texts.values() for _, output in RUN_AND_PRINTED.findall(text)]
+    assert [each for each in shown if each not in printed] == []
+    found = [
+        found
+        for name, text in texts.items()
+        for script in RUN_SQL.findall(text)
+        for found in _rows(tmp_path / name / "state" / "tidegate.db", script)
+    ]
+    assert found == [True] * 7
+
+
+RUN_ALL = """
+import os, sys
+from pathlib import Path
+folder = Path.cwd()
+for name in sys.argv[1:]:
+    os.chdir(folder / name)
+    file = folder / f"{name}.py"
+    exec(compile(file.read_text(), str(file), "exec"), {"__name__": name})
+"""
+
+
+def _rows(database: Path, script: str) -> list[bool]:
+    """For each statement whether it finds anything, but for the log, which may be empty."""
+    queries = [each for each in script.split(";") if each.strip()]
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        return [
+            bool(connection.execute(each).fetchall()) or "streaming_log" in each for each in queries
+        ]
 
 
 def test_every_case_named_in_the_semantics_exists_in_its_file() -> None:
@@ -55,13 +120,38 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert [link for link in relative if not (page.parent / link).exists()] == []
 
 
+def test_every_module_and_point_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    _, _, table = text.partition("## To change X, open Y")
+    named = re.findall(
+        r"`((?:core|pipeline|sources|spark|state|targets|testing)/[\w/]+\.py)`", table
+    )
+    assert [each for each in named if not (ROOT / "src" / "tidegate" / each).exists()] == []
+    sources = "".join(path.read_text() for path in ROOT.glob("src/tidegate/**/*.py"))
+    points = set(re.findall(r'faults\.reached\("(\w+)"\)', sources))
+    assert [point for point in sorted(points) if f"`{point}`" not in text] == []
+
+
 def _case_ids(path: Path) -> set[str]:
     return {case["id"] for case in yaml.safe_load(path.read_text())["cases"]}
 
 
-def _output(arguments: list[str]) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT
-    )
+def _output(arguments: list[str], folder: Path, **environment: str) -> str:
+    done = _run(arguments, folder, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _run(
+    arguments: list[str], folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder where it may leave what it likes."""
+    local = {"SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **local, **environment},
+    )
