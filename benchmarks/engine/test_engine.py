@@ -5,6 +5,7 @@ Every output of every pass is checked by `measure`, session by session.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator
 
@@ -80,10 +81,13 @@ def test_a_small_batch_takes_less_time_than_in_spark(summary: Summary) -> None:
 
 
 def test_many_live_sessions_make_an_event_little_dearer(summary: Summary) -> None:
-    few, many = measure("tidegate", CASES["W4-few"]), measure("tidegate", CASES["W4-many"])
-    show([few])
-    show([many])
-    times = seconds_per_event(many) / seconds_per_event(few)
+    """Each twice, in turns, and the better one counts: what else the machine does only adds."""
+    least = {"W4-few": math.inf, "W4-many": math.inf}
+    for name in [*least, *least]:
+        measured = measure("tidegate", CASES[name])
+        show([measured])
+        least[name] = min(least[name], seconds_per_event(measured))
+    times = least["W4-many"] / least["W4-few"]
     summary.at_most("cost of an event, many over few live sessions", times, BOUNDS.live)
     summary.settle()
 

@@ -19,6 +19,9 @@ from tidegate.core.segment_migrations import STATE_VERSION
 
 FOLDER = Path(__file__).parent / "data"
 SECOND = 1_000_000
+EPOCHS = 3
+PACE_US = 15 * SECOND
+WATERMARK_US = (EPOCHS - 1) * PACE_US
 
 COLUMNS = {"user": "string", "price": "decimal(12,2)", "size": "double", "page": "string"}
 AGGREGATIONS = [
@@ -59,8 +62,8 @@ RUNS: Mapping[str, tuple[Window, Mapping[str, str]]] = {
 
 def fed(run: LocalRun) -> LocalRun:
     """The run after three epochs, with windows that are open, sealed and sent."""
-    for epoch in range(3):
-        run.epoch(rows(epoch), watermark_us=epoch * 15 * SECOND)
+    for epoch in range(EPOCHS):
+        run.epoch(rows(epoch), watermark_us=epoch * PACE_US)
     return run
 
 

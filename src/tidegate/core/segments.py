@@ -350,19 +350,22 @@ def _unit_order(places: UInt64s, rows: pl.DataFrame, row: Int64s, unit_time: str
     return order[order_within(np.cumsum(is_new(places[order])), time_us)]
 
 
-GROWTH = 2
-
-
 def compacted(stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment, int]:
-    """`top` merged with the newest segments of similar size, and how many of them it replaces.
+    """`top` merged with the newest segments of its size class or a smaller one, and how many
+    of them it replaces.
 
-    Each remaining segment is more than `GROWTH` times the one above it, so a stack is
-    logarithmically deep and a row is rewritten a logarithmic number of times.
+    A class is a power of two. No two segments that remain are of the same class, so a stack is
+    logarithmically deep; and a merge reaches the next larger segment only once it has grown into
+    that one's class, so a row is rewritten a logarithmic number of times.
     """
     replaces = 0
     for older in reversed(stack.segments):
-        if len(older) > GROWTH * len(top):
+        if _size_class(older) > _size_class(top):
             break
         top = merged(older, top, watermark_us=watermark_us)
         replaces += 1
     return top, replaces
+
+
+def _size_class(segment: Segment) -> int:
+    return len(segment).bit_length()

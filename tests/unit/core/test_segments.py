@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.oracle.engine import OracleEngine
 from tests.unit.core.samples import Row, table, window
@@ -290,10 +292,27 @@ def sized(first_hash: int, count: int) -> Segment:
     return segment(*((first_hash + n, "k", 90, f"{first_hash + n}") for n in range(count)))
 
 
-def test_compacted_merges_neighbours_up_to_twice_its_size() -> None:
-    stack = Stack((sized(100, 15), sized(50, 4), sized(20, 2)))
+def test_compacted_merges_neighbours_of_its_size_class_as_it_grows() -> None:
+    stack = Stack((sized(100, 15), sized(50, 2), sized(20, 1)))
     top, replaces = compacted(stack, sized(10, 1), watermark_us=BEGINNING)
-    assert (len(top), replaces) == (7, 2)
+    assert (len(top), replaces) == (4, 2)
+
+
+def test_compacted_does_not_reach_a_class_that_it_has_not_grown_into() -> None:
+    stack = Stack((sized(100, 8), sized(50, 3)))
+    top, replaces = compacted(stack, sized(10, 3), watermark_us=BEGINNING)
+    assert (len(top), replaces) == (6, 1)
+
+
+@given(sizes=st.lists(st.integers(1, 40), max_size=60))
+def test_a_stack_stays_logarithmically_deep_whatever_comes(sizes: list[int]) -> None:
+    stack = Stack()
+    for nth, size in enumerate(sizes):
+        top, replaces = compacted(stack, sized(1000 * nth, size), watermark_us=BEGINNING)
+        stack = Stack((*stack.segments[: len(stack.segments) - replaces], top))
+    classes = [len(segment).bit_length() for segment in stack.segments]
+    assert classes == sorted(set(classes), reverse=True)
+    assert len(stack) == sum(sizes)
 
 
 def test_compacted_leaves_larger_segments_alone() -> None:

@@ -150,10 +150,11 @@ def test_an_epoch_writes_the_units_that_it_touched_and_no_others(kind: str) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_segment_of_similar_size_is_replaced(kind: str) -> None:
     held = held_after(kind, events(at(0, 1, "a"), at(0, 1, "b")))
-    result = step(operator(kind), held, [events(at(0, 2, "c"))], clock(), owned=EVERYTHING)
+    more = events(at(0, 2, "c"), at(0, 2, "d"))
+    result = step(operator(kind), held, [more], clock(), owned=EVERYTHING)
     assert result.changes.keeps == ()
     assert result.changes.segment is not None
-    assert sorted(result.changes.segment.rows["key.user"].to_list()) == ["a", "b", "c"]
+    assert sorted(result.changes.segment.rows["key.user"].to_list()) == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
