@@ -147,7 +147,7 @@ def test_with_advance_when_idle_the_clock_closes_windows(home: Home) -> None:
 
 def test_a_mistake_fails_a_background_run_with_the_error_itself(home: Home) -> None:
     run = home.start(home.pipeline(home.memory(clicks(("ann", 1)), event_time="when")))
-    with pytest.raises(ConfigError, match=r"sources\[0\].event_time: found 'when'"):
+    with pytest.raises(ConfigError, match=r"sources\.event_time: found 'when'"):
         run.await_end(LONG_S)
     status = run.status()
     assert status.state == "failed"

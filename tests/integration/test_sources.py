@@ -149,13 +149,13 @@ def test_a_table_without_any_partition_is_an_epoch_without_rows(home: Home) -> N
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ({"format": "table"}, "sources[0].options.table: found nothing"),
+        ({"format": "table"}, "sources.options.table: found nothing"),
         ({"format": "table", "options": {"table": "nobody"}}, "`nobody` cannot be found"),
         ({"format": "orcc", "options": {"path": "/tmp"}}, "orcc"),
         ({"format": "orc", "options": {"path": "/no/such"}}, "/no/such"),
-        ({"format": "parquet"}, "sources[0].options.path: found nothing"),
-        ({"format": "memory"}, "sources[0].options.name: found nothing"),
-        ({"format": "generator", "options": {"row": 5}}, "sources[0].options.row: "),
+        ({"format": "parquet"}, "sources.options.path: found nothing"),
+        ({"format": "memory"}, "sources.options.name: found nothing"),
+        ({"format": "generator", "options": {"row": 5}}, "sources.options.row: "),
     ],
 )
 def test_a_source_that_cannot_be_opened_is_told_by_its_place(
@@ -166,7 +166,7 @@ def test_a_source_that_cannot_be_opened_is_told_by_its_place(
     )
     with pytest.raises(ConfigError) as refused:
         home.run(home.pipeline(spec))
-    assert "sources[0]." in str(refused.value)
+    assert "sources." in str(refused.value)
     assert told in str(refused.value)
 
 
@@ -250,7 +250,7 @@ def test_a_file_that_is_not_like_the_others_stops_the_run_by_name(
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_folder_needs_columns_and_then_waits_for_files(home: Home, kind: str) -> None:
     (home.folder / "in").mkdir()
-    with pytest.raises(ConfigError, match=r"sources\[0\].columns: found no file in .*"):
+    with pytest.raises(ConfigError, match=r"sources\.columns: found no file in .*"):
         home.run(home.pipeline(home.files(kind)))
     pipeline = home.pipeline(home.files(kind, columns={"user": "string", "ts": "long"}))
     assert home.run(pipeline).epochs == ()

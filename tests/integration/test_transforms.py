@@ -108,7 +108,7 @@ def test_timestamps_pass_through_a_transform(home: Home) -> None:
     ],
 )
 def test_a_transform_that_needs_other_rows_is_refused(home: Home, sql: str, what: str) -> None:
-    assert problems(home, sql) == [f"sources[0].transform: {what}, which needs more than one row"]
+    assert problems(home, sql) == [f"sources.transform: {what}, which needs more than one row"]
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_transform_that_depends_on_a_clock_or_on_chance_is_refused(
 )
 def test_a_transform_that_cannot_be_run_is_refused(home: Home, sql: str, what: str) -> None:
     (told,) = problems(home, sql)
-    assert told.startswith("sources[0].transform: ")
+    assert told.startswith("sources.transform: ")
     assert what in told
 
 
 def test_a_transform_that_loses_what_the_pipeline_reads_is_refused(home: Home) -> None:
-    assert problems(home, "SELECT n FROM source") == ["sources[0].event_time: 'ts'"]
-    assert problems(home, "SELECT ts, n FROM source") == ["operators[0].group_by[0]: 'user'"]
+    assert problems(home, "SELECT n FROM source") == ["sources.event_time: 'ts'"]
+    assert problems(home, "SELECT ts, n FROM source") == ["window.group_by[0]: 'user'"]
 
 
 @pytest.mark.parametrize("odd", ["1 / (n - 3)", "cast(user AS INT)", "cast(user AS DATE)"])
@@ -213,7 +213,7 @@ def test_a_function_that_gives_no_rows_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=told) as refused:
         run(home.pipeline(home.memory(ROWS)), spark=home.spark, function=function)
-    assert [problem.at for problem in refused.value.problems] == ["sources[0].transform"]
+    assert [problem.at for problem in refused.value.problems] == ["sources.transform"]
 
 
 def test_names_that_spark_cannot_give_to_python_are_refused(home: Home) -> None:

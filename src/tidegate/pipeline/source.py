@@ -32,17 +32,17 @@ def original_time_is_reserved(source: Source) -> Iterator[Problem]:
     """Reassigned rows carry their own time in a column that no source may have."""
     if source.columns is not None and ORIGINAL_EVENT_TS in source.columns:
         at, hint = f"columns.{ORIGINAL_EVENT_TS}", "rename it in the transform"
-        yield Problem(at, "a declared column", "another name: reassigned rows use it", hint)
+        yield Problem(at, "a column of the source", "another name: reassigned rows use it", hint)
 
 
 def event_time_is_a_column(source: Source) -> Iterator[Problem]:
-    """Where columns are declared, the event time is one, of a type that can hold a time."""
+    """Where columns are known, the event time is one, of a type that can hold a time."""
     declared = declared_columns(source)
     if declared is None or source.event_time == ARRIVAL:
         return
     if source.event_time not in declared:
         hint = did_you_mean(source.event_time, declared, f"columns are {', '.join(declared)}")
-        yield Problem("event_time", shown(source.event_time), "a declared column", hint)
+        yield Problem("event_time", shown(source.event_time), "a column of the source", hint)
         return
     found = DataType.parse(declared[source.event_time])
     if not (found.temporal or found.integral or found.name == "string"):

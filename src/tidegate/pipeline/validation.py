@@ -88,6 +88,7 @@ class Value(BaseModel):
         super().__init__(**{keys[name]: value for name, value in examined.fields.items()})
         # so that a copy with changes derives again what nobody had written
         object.__setattr__(self, "__pydantic_fields_set__", set(examined.given))
+        _remember(self, examined.written)
 
     @classmethod
     def spelled_out(cls, data: Mapping[str, Any]) -> SpelledOut:
@@ -127,7 +128,19 @@ class Value(BaseModel):
         """Make a copy with the fields in `update` changed, checked like any new value."""
         keys = keys_of(type(self))
         given = {keys[name]: getattr(self, name) for name in self.model_fields_set}
-        return type(self)(**{**given, **(update or {})})
+        written = {
+            at: short for at, short in _written(self).items() if _key(at) not in (update or {})
+        }
+        try:
+            copy = type(self)(**{**given, **(update or {})})
+        except ConfigError as error:
+            raise ConfigError([_as_written(each, written) for each in error.problems]) from None
+        _remember(copy, {**written, **_written(copy)})
+        return copy
+
+    def as_written(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Give problems found later the paths that whoever made the value knows."""
+        return [_as_written(problem, _written(self)) for problem in problems]
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
@@ -142,6 +155,8 @@ class Examined:
     fields: Mapping[str, Any]
     given: frozenset[str]
     problems: tuple[Problem, ...]
+    written: Mapping[str, str]
+    """As in `SpelledOut`."""
 
 
 def examine(cls: type[Value], data: Mapping[str, Any]) -> Examined:
@@ -159,7 +174,7 @@ def examine(cls: type[Value], data: Mapping[str, Any]) -> Examined:
     problems += broken_rules(cls.rules, Draft(fields))
     given = frozenset(name for name, key in keys_of(cls).items() if key in data)
     as_written = tuple(_as_written(problem, spelled.written) for problem in problems)
-    return Examined(fields, given, as_written)
+    return Examined(fields, given, as_written, spelled.written)
 
 
 def broken_rules(rules: Iterable[Rule], value: Any) -> Iterator[Problem]:
@@ -209,6 +224,24 @@ class _Nothing:
 _NOTHING: Final = _Nothing()
 
 _Outcome = tuple[Any, Sequence[Problem]]
+
+_WRITTEN: Final = "written"
+
+
+def _remember(value: Value, written: Mapping[str, str]) -> None:
+    """As a cached property would: it is no part of a value how that was written."""
+    if written:
+        vars(value)[_WRITTEN] = dict(written)
+
+
+def _written(value: Value) -> Mapping[str, str]:
+    written: Mapping[str, str] = vars(value).get(_WRITTEN, {})
+    return written
+
+
+def _key(path: str) -> str:
+    """The field that a path begins with."""
+    return path.partition(".")[0].partition("[")[0]
 
 
 def _as_written(problem: Problem, written: Mapping[str, str]) -> Problem:

@@ -100,7 +100,7 @@ def _each_source(pipeline: Pipeline, ask: Callable[[int, Source], T]) -> dict[st
         except ConfigError as error:
             problems += located(error.problems, f"sources[{place}]")
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(pipeline.as_written(problems))
     return told
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidegate.core.compiling import polars_type
@@ -61,7 +61,7 @@ def plan_of(pipeline: Pipeline, found: Found) -> Plan:
         hint = "on_state_cap='stop'"
         problem = Problem("state_store.on_state_cap", "'shed'", "'stop', in this version", hint)
         raise ConfigError([problem])
-    sources = _as_found(pipeline.sources, found)
+    sources = _as_found(pipeline, found)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InMemoryStateWarning)
         checked = pipeline.model_copy(update={"sources": sources})
@@ -71,17 +71,17 @@ def plan_of(pipeline: Pipeline, found: Found) -> Plan:
     return Plan(pipeline=pipeline, found=found, bound=bound)
 
 
-def _as_found(sources: Sequence[Source], found: Found) -> list[Source]:
+def _as_found(pipeline: Pipeline, found: Found) -> list[Source]:
     """The sources as if they declared what they turned out to have, so that all rules are asked."""
     declared, problems = [], list[Problem]()
-    for place, source in enumerate(sources):
+    for place, source in enumerate(pipeline.sources):
         update = {"columns": {**found[source.name]}, "transform": None}
         try:
             declared.append(source.model_copy(update=update))
         except ConfigError as error:
             problems += located(error.problems, f"sources[{place}]")
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(pipeline.as_written(problems))
     return declared
 
 

@@ -177,3 +177,36 @@ def test_keys_that_are_no_strings_are_unknown() -> None:
 def test_a_copy_is_checked_like_a_new_value() -> None:
     window = Window.from_dict(session())
     assert places(problems_of(lambda: window.model_copy(update={"gap_ms": 0}))) == ["gap_ms"]
+
+
+def test_a_copy_is_reported_as_its_original_was_written() -> None:
+    short = Pipeline.from_dict(pipeline(sources=source(), window=session(emit="on_update")))
+    long = short.model_copy(update={"operators": short.operators, "sources": short.sources})
+    update = {"target": {"format": "parquet", "options": {"path": "x"}}}
+    assert places(problems_of(lambda: short.model_copy(update=update))) == ["window.emit"]
+    assert places(problems_of(lambda: long.model_copy(update=update))) == ["operators[0].emit"]
+    renamed = short.model_copy(update={"name": "other"})
+    assert places(problems_of(lambda: renamed.model_copy(update=update))) == ["window.emit"]
+
+
+def test_problems_found_later_have_the_paths_that_were_written() -> None:
+    short = Pipeline.from_dict(pipeline(sources=source(), late={"format": "memory"}))
+    long = Pipeline.from_dict(
+        pipeline(window=UNSET, operators=[session()], channels={"late": {"format": "memory"}})
+    )
+    found = ["sources[0].transform", "operators[0]", "operators[0].group_by[0]", "channels.late"]
+    problems = [Problem(at, "x", "y") for at in [*found, "operators[01]", "target"]]
+    assert [problem.at for problem in short.as_written(problems)] == [
+        "sources.transform",
+        "window",
+        "window.group_by[0]",
+        "late",
+        "operators[01]",
+        "target",
+    ]
+    assert long.as_written(problems) == problems
+    assert short == long
+    assert hash(short) == hash(long)
+    assert short.model_dump() == long.model_dump()
+    assert repr(short) == repr(long)
+    assert pickle.loads(pickle.dumps(short)).as_written(problems) == short.as_written(problems)

@@ -63,10 +63,10 @@ def test_what_cannot_be_known_yet_is_not_refused(changes: Data) -> None:
         (
             {"columns": {**COLUMNS, "original_event_ts": "timestamp"}},
             "columns.original_event_ts",
-            "a declared column",
+            "a column of the source",
             "another name: reassigned rows use it",
         ),
-        ({"columns": {"tz": "timestamp"}}, "event_time", "'ts'", "a declared column"),
+        ({"columns": {"tz": "timestamp"}}, "event_time", "'ts'", "a column of the source"),
         (
             {"columns": {"ts": "double"}},
             "event_time",
