@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import (
     ArithmeticException,
     ArrayIndexOutOfBoundsException,
@@ -110,7 +111,7 @@ def run(side: MapSide, order: StepOrder, shards: int) -> list[ShardReport]:
     )
     try:
         table = stepped.toArrow()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # as the latter comes a job that is aborted
         told = told_error(str(error))
         if told is not None:
             raise told from None

@@ -1,0 +1,96 @@
+"""What the driver makes of a job that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import ArithmeticException, PySparkException
+from pyspark.sql import functions
+
+from tidegate.core.watermark import PipelineWatermark
+from tidegate.errors import AggregateOverflow, UnreadableSource
+from tidegate.spark import entry, job
+from tidegate.spark.entry import TaskError
+from tidegate.spark.orders import StepOrder
+
+ORDER = StepOrder(
+    standing=b"",
+    epoch=1,
+    token=1,
+    now_us=0,
+    watermark=PipelineWatermark(sources={}),
+    stated_us={},
+    slices=None,
+    stacks=((),),
+)
+OURS = AggregateOverflow("n", {"user": "bob"}, "bigint")
+
+
+class Rows:
+    """Rows of which no job can be made."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def repartitionById(self, *_: Any) -> Rows:  # noqa: N802 - as Spark calls it
+        return self
+
+    def mapInArrow(self, *_: Any) -> Rows:  # noqa: N802 - as Spark calls it
+        return self
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - as Spark calls it
+        raise self._error
+
+
+def run(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "col", lambda name: name)
+    rows: Any = Rows(error)
+    job.run(job.MapSide(rows=rows, slices=None), ORDER, 1)
+
+
+def told() -> str:
+    def fails() -> Iterator[pa.RecordBatch]:
+        raise OURS
+        yield
+
+    with pytest.raises(TaskError) as raised:
+        list(entry._telling(fails()))
+    return f"TaskError: {raised.value}\n"
+
+
+def from_java(trace: str) -> Py4JJavaError:
+    """An error that PySpark does not know, as Py4J asks the JVM for its text."""
+    client = SimpleNamespace(send_command=lambda _: f"ys{trace}", converters=None)
+    gateway = SimpleNamespace(_gateway_client=client, _target_id="o1")
+    return Py4JJavaError("An error occurred while calling o1.x.\n", gateway)
+
+
+ABORTED = "org.apache.spark.SparkException: Job aborted due to stage failure: "
+
+
+def test_an_error_of_ours_is_raised_as_it_is_in_whatever_spark_wraps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for error in (PySparkException(told()), from_java(ABORTED + told().replace("\n", "\\n"))):
+        with pytest.raises(AggregateOverflow) as raised:
+            run(error, monkeypatch)
+        assert str(raised.value) == str(OURS)
+
+
+def test_an_error_of_spark_passes_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (PySparkException("out of disk"), from_java(ABORTED + "Cannot grow")):
+        with pytest.raises(type(error)) as raised:
+            run(error, monkeypatch)
+        assert raised.value is error
+
+
+def test_a_value_that_sql_cannot_compute_with_is_a_mistake_in_the_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UnreadableSource, match=r"cannot compute with: \[DIVIDE_BY_ZERO\]"):
+        run(ArithmeticException("[DIVIDE_BY_ZERO] x"), monkeypatch)
