@@ -57,16 +57,20 @@ def in_position_order(events: Events) -> Events:
 
 
 def together(inputs: Sequence[Events]) -> Events:
-    """Inputs of one schema as one, in order of position."""
-    if len(inputs) == 1:
-        return in_position_order(inputs[0])
+    """Inputs as one, in order of position; a column that one of them does not have is null there.
+
+    An input without rows adds nothing, no column either, unless there is no other.
+    """
+    full = [events for events in inputs if len(events)] or list(inputs[:1])
+    if len(full) == 1:
+        return in_position_order(full[0])
     return in_position_order(
         Events(
-            event_us=np.concatenate([events.event_us for events in inputs]),
-            lane=np.concatenate([events.lane for events in inputs]),
-            offset=np.concatenate([events.offset for events in inputs]),
-            key_hash=np.concatenate([events.key_hash for events in inputs]),
-            columns=pl.concat([events.columns for events in inputs]),
+            event_us=np.concatenate([events.event_us for events in full]),
+            lane=np.concatenate([events.lane for events in full]),
+            offset=np.concatenate([events.offset for events in full]),
+            key_hash=np.concatenate([events.key_hash for events in full]),
+            columns=pl.concat([events.columns for events in full], how="diagonal"),
         )
     )
 

@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from tidegate import faults
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events
+from tidegate.core.events import together
 from tidegate.core.hashing import key_groups_of
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.segments import Stack
@@ -81,7 +80,7 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         result = step(
             standing.operator,
             held,
-            [_together(came.events)],
+            [together(came.events)],
             _clock(plan, watermark),
             owned=key_groups_of(came.shard, standing.shards),
         )
@@ -127,20 +126,6 @@ def _held(plan: StepOrder, standing: Standing, shard: int) -> Stack:
                 f"has {entry.first_group}..{entry.end_group - 1}"
             )
     return held_stack(standing.depot, plan.stacks[shard], owned)
-
-
-def _together(inputs: Sequence[Events]) -> Events:
-    """The rows of all slices as one; slices of different sources may have different columns."""
-    full = [events for events in inputs if len(events)] or list(inputs[:1])
-    if len(full) == 1:
-        return full[0]
-    return Events(
-        event_us=np.concatenate([events.event_us for events in full]),
-        lane=np.concatenate([events.lane for events in full]),
-        offset=np.concatenate([events.offset for events in full]),
-        key_hash=np.concatenate([events.key_hash for events in full]),
-        columns=pl.concat([events.columns for events in full], how="diagonal"),
-    )
 
 
 @dataclass(slots=True, kw_only=True)
