@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from tidegate.core.arrays import Int64s
 from tidegate.core.hashing import key_group
-from tidegate.core.segment_format import from_bytes
-from tidegate.core.segments import Segment, Stack
+from tidegate.core.segments import Stack
 from tidegate.core.step import Operator
 from tidegate.eventtime import FOREVER
-from tidegate.state.protocol import Depot, Entry, Folded, Store
+from tidegate.state.cache import fetch_segment
+from tidegate.state.protocol import Entry, Folded, Store
 from tidegate.targets.rowtext import to_json_lines
 
 logger = logging.getLogger("tidegate")
@@ -108,7 +108,7 @@ class Folder:
         self.folded_epoch = snapshot.epoch
 
     def _keys(self, entries: Sequence[Entry], snapshot: Snapshot) -> pa.Table:
-        stack = Stack(tuple(_segment(self.store.depot, entry) for entry in entries))
+        stack = Stack(tuple(fetch_segment(self.store.depot, entry) for entry in entries))
         changed = [
             segment.rows["key_hash"].to_numpy()
             for entry, segment in zip(entries, stack.segments, strict=True)
@@ -123,11 +123,6 @@ class Folder:
 def epoch_of(entry: Entry) -> int:
     """The epoch for which a part was staged, which its name says."""
     return int(entry.part.name.split("-")[1])
-
-
-def _segment(depot: Depot, entry: Entry) -> Segment:
-    segment = from_bytes(depot.fetch(entry.part), trusted=True)
-    return segment.within(range(entry.first_group, entry.end_group))
 
 
 def _alive(stack: Stack, hashes: Int64s, watermark_us: int) -> pl.DataFrame | None:

@@ -26,7 +26,9 @@ _HELD: OrderedDict[tuple[Depot, range], dict[Entry, Segment]] = OrderedDict()
 def held_stack(depot: Depot, entries: Sequence[Entry], owned: range) -> Stack:
     """The segments that `entries` name, from the oldest to the newest."""
     known = _HELD.pop((depot, owned), {})
-    held = {entry: known[entry] if entry in known else _fetched(depot, entry) for entry in entries}
+    held = {
+        entry: known[entry] if entry in known else fetch_segment(depot, entry) for entry in entries
+    }
     _HELD[depot, owned] = held
     if len(_HELD) > _SHARDS:
         _HELD.popitem(last=False)
@@ -38,7 +40,8 @@ def forget_all() -> None:
     _HELD.clear()
 
 
-def _fetched(depot: Depot, entry: Entry) -> Segment:
+def fetch_segment(depot: Depot, entry: Entry) -> Segment:
+    """The segment that an entry names, as far as it is in force, from the store."""
     segment = from_bytes(depot.fetch(entry.part), trusted=True)
     in_force = range(entry.first_group, entry.end_group)
     return segment if _all_within(segment, in_force) else segment.within(in_force)
