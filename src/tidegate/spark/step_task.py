@@ -26,6 +26,7 @@ from tidegate.core.segment_format import to_buffer
 from tidegate.core.segments import Stack
 from tidegate.core.step import StepResult, step
 from tidegate.core.watermark import PipelineWatermark
+from tidegate.durability import write_durably
 from tidegate.errors import InconsistentEpoch
 from tidegate.spark import stopwatch
 from tidegate.spark.orders import (
@@ -36,7 +37,7 @@ from tidegate.spark.orders import (
     StepOrder,
     unpacked,
 )
-from tidegate.spark.staging import staged_path, write_durably
+from tidegate.spark.staging import staged_path
 from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
 from tidegate.state.cache import held_stack

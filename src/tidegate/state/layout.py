@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tidegate.durability import sync_folder
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 _LONGEST = 40
@@ -69,12 +70,3 @@ class Layout:
 def database_of(folder: Path) -> Path:
     """The catalog of a folder."""
     return folder / "tidegate.db"
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tidegate.durability import sync_folder
 from tidegate.errors import ConfigError, Problem, StateLost
-from tidegate.state.layout import slug_of, sync_folder
+from tidegate.state.layout import slug_of
 from tidegate.state.protocol import Part
 
 _STAMPED = re.compile(r"(?P<token>\d+)-(?P<epoch>\d+)-[A-Za-z0-9._-]+", re.ASCII)

@@ -17,6 +17,7 @@ from typing import Final, Literal, get_args
 
 import polars as pl
 
+from tidegate.durability import make_folder, sync_folder
 from tidegate.errors import Problem
 from tidegate.pipeline import Target
 from tidegate.pipeline.masking import shown
@@ -29,7 +30,7 @@ from tidegate.targets.options import (
     unknown_options,
 )
 from tidegate.targets.protocol import EpochKey, StagedRows
-from tidegate.targets.renaming import collect_garbage, make_folder, make_visible, sync_folder
+from tidegate.targets.renaming import collect_garbage, make_visible
 from tidegate.targets.rowtext import to_csv, to_json_lines
 
 FILE_FORMATS: Final = ("parquet", "json", "csv")

@@ -7,31 +7,13 @@ nobody knows which files have moved already, so every move may be asked for agai
 from __future__ import annotations
 
 import errno
-import os
 import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from tidegate.durability import write_new
 from tidegate.errors import StateLost
 from tidegate.targets.protocol import StagedRows
-
-
-def make_folder(folder: Path) -> None:
-    """Create the folder and those above it, durably, where they are missing."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def make_visible(part: StagedRows, final: Path) -> None:
@@ -78,10 +60,7 @@ def _write_whole(data: bytes, final: Path) -> None:
     """
     hidden = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with hidden.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(hidden, data)
         hidden.rename(final)
     finally:
         hidden.unlink(missing_ok=True)
