@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidegate.pipeline import KEY_GROUPS
+
 Int64s: TypeAlias = npt.NDArray[np.int64]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
-KEY_GROUPS = 256
 SPARK_SEED = 42
 
 _P1 = 0x9E3779B185EBCA87

@@ -11,7 +11,8 @@ from tidegate.pipeline.binding import BoundAggregation, BoundWindow, Columns, bi
 from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
 from tidegate.pipeline.fingerprint import changes
 from tidegate.pipeline.pipeline import Pipeline
-from tidegate.pipeline.run_settings import RunSettings
+from tidegate.pipeline.pipeline_rules import MAIN, REJECTED
+from tidegate.pipeline.run_settings import KEY_GROUPS, RunSettings
 from tidegate.pipeline.source import ARRIVAL, Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
@@ -21,7 +22,10 @@ from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS, SYSTEM_COLUMNS
 
 __all__ = [
     "ARRIVAL",
+    "KEY_GROUPS",
+    "MAIN",
     "ORIGINAL_EVENT_TS",
+    "REJECTED",
     "SYSTEM_COLUMNS",
     "Aggregation",
     "AggregationKind",

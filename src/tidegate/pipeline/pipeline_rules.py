@@ -20,7 +20,9 @@ REJECTED: Final = "rejected"
 """The channel for rows that were not admitted."""
 
 MAIN: Final = "main"
-"""What the results themselves are called, where all that is sent has a name."""
+"""What the results themselves are called, where all that is sent has a name.
+
+Rows of every other channel have no identity."""
 
 Problems = Iterator[Problem]
 

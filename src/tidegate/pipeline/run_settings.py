@@ -12,7 +12,7 @@ from tidegate.pipeline.fieldtypes import PositiveMs
 from tidegate.pipeline.validation import Rule, Value
 
 KEY_GROUPS = 256
-"""The most shards there can be; the same number as in `core.hashing`."""
+"""Keys are placed in so many groups, which shards share: the most shards there can be."""
 
 
 def flush_needs_an_end(settings: RunSettings) -> Iterator[Problem]:

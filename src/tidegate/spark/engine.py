@@ -165,7 +165,7 @@ class Engine:
     def flush(self, now_us: int) -> EpochResult:
         """Send what is not out, forget everything, and move the watermark past all of it."""
         over = [report.over_us for report in self.survey() if report.over_us is not None]
-        planned = Planned(number=self.epoch + 1, now_us=now_us, flush=True)
+        planned = Planned(number=self.epoch + 1, now_us=now_us)
         return self.finish(self.step(planned, max([self.watermark.watermark_us, *over])))
 
     def fold_if_due(self, now_us: int) -> None:

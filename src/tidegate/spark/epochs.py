@@ -23,7 +23,6 @@ class Planned:
     polled: Mapping[str, PolledInput] = field(default_factory=dict)
     side: MapSide | None = None
     """The part of the job in front of the shuffle, where there is something to read."""
-    flush: bool = False
     seconds: float = 0.0
 
     @property

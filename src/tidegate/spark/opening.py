@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import polars as pl
 import pyarrow as pa
@@ -14,22 +14,23 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.compiling import polars_type
 from tidegate.core.frames import unused_name
+from tidegate.core.watermark import PipelineState, PipelineWatermark
 from tidegate.errors import ConfigError, PlanChanged, Problem
 from tidegate.eventtime import now_us, us_of_ms
-from tidegate.pipeline import DataType, Pipeline, RunSettings, Source, changes
+from tidegate.pipeline import MAIN, DataType, Pipeline, RunSettings, Source, changes
 from tidegate.pipeline.validation import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
 from tidegate.spark.inputs import Input, TransformFunction, open_input
 from tidegate.spark.job import numbered
 from tidegate.spark.layout import laid_out
-from tidegate.spark.orders import MAIN, Standing
+from tidegate.spark.orders import Standing
 from tidegate.spark.planning import Plan, plan_of, standing_order, watermark_of
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.session import cores, epoch_session, on_this_machine
 from tidegate.state import SqliteDepot, open_store
 from tidegate.state.library import library_version
-from tidegate.state.protocol import Depot, Recovered, Store
+from tidegate.state.protocol import Depot, Manifest, Recovered, Store
 
 T = TypeVar("T")
 
@@ -120,7 +121,6 @@ def _engine(
     )
     _check_targets(plan, standing)
     last = recovered.last
-    watermark = watermark_of(plan.pipeline)
     return Engine(
         spark=session,
         store=store,
@@ -138,9 +138,13 @@ def _engine(
         folder=_folder(plan, standing, store, recovered),
         epoch=recovered.epoch,
         offsets=dict(last.offsets) if last else {},
-        watermark=watermark.restored(_state_of(last.watermarks)) if last else watermark,
+        watermark=_restored(watermark_of(plan.pipeline), last),
         stacks=laid_out(last.state.get(standing.operator_id) if last else None, standing.shards),
     )
+
+
+def _restored(watermark: PipelineWatermark, last: Manifest | None) -> PipelineWatermark:
+    return watermark.restored(cast("PipelineState", last.watermarks)) if last else watermark
 
 
 def _folder(plan: Plan, standing: Standing, store: Store, recovered: Recovered) -> Folder:
@@ -169,10 +173,6 @@ def _turned_away_schema(plan: Plan) -> pl.Schema:
     columns = {name: kind for found in plan.found.values() for name, kind in found.items()}
     types = {name: polars_type(DataType.parse(kind)) for name, kind in columns.items()}
     return pl.Schema({**types, unused_name("reason", types): pl.String()})
-
-
-def _state_of(watermarks: Mapping[str, Any]) -> Any:
-    return watermarks
 
 
 def _adopt_plan(plan: Plan, store: Store, recovered: Recovered) -> None:

@@ -29,8 +29,6 @@ from tidegate.state.protocol import Depot, Entry, Output, Part
 from tidegate.targets.protocol import TargetWriter
 
 _BY_POSITION = ("first", "last", "collect")
-MAIN = "main"
-REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,9 @@ from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
 from tidegate.pipeline import (
     ARRIVAL,
+    MAIN,
     ORIGINAL_EVENT_TS,
+    REJECTED,
     BoundWindow,
     DataType,
     Pipeline,
@@ -21,7 +23,7 @@ from tidegate.pipeline import (
 )
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.validation import located
-from tidegate.spark.orders import MAIN, REJECTED, SourceOrder, Standing
+from tidegate.spark.orders import SourceOrder, Standing
 from tidegate.spark.spark_target import SparkFormatWriter
 from tidegate.state.protocol import Depot
 from tidegate.targets import open_target

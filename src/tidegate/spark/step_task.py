@@ -28,15 +28,9 @@ from tidegate.core.step import StepResult, step
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.durability import write_durably
 from tidegate.errors import InconsistentEpoch
+from tidegate.pipeline import MAIN, REJECTED
 from tidegate.spark import stopwatch
-from tidegate.spark.orders import (
-    MAIN,
-    REJECTED,
-    ShardReport,
-    Standing,
-    StepOrder,
-    unpacked,
-)
+from tidegate.spark.orders import ShardReport, Standing, StepOrder, unpacked
 from tidegate.spark.staging import staged_path
 from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived

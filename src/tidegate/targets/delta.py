@@ -18,7 +18,7 @@ from urllib.parse import quote
 import polars as pl
 
 from tidegate.errors import Problem
-from tidegate.pipeline import Target
+from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import shown
 from tidegate.targets.blobs import rows_of, table_to_bytes
 from tidegate.targets.delta_merge import merge
@@ -32,7 +32,6 @@ from tidegate.targets.delta_schema import (
 )
 from tidegate.targets.options import (
     CHANGE,
-    MAIN,
     identity_problems,
     is_address,
     path_problems,

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from tidegate.errors import Problem
-from tidegate.pipeline import Target
+from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import shown
 from tidegate.targets.blobs import rows_of, table_to_bytes
-from tidegate.targets.options import CHANGE, MAIN, identity_problems, refuse, unknown_options
+from tidegate.targets.options import CHANGE, identity_problems, refuse, unknown_options
 from tidegate.targets.protocol import EpochKey, StagedRows
 
 

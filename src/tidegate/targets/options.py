@@ -14,13 +14,10 @@ from typing import Any, Final
 import polars as pl
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline import Target
+from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.validation import located
 from tidegate.pipeline.wording import did_you_mean, missing_key, unknown_key
-
-MAIN: Final = "main"
-"""The channel of the results; every other one has rows without an identity."""
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.core.hashing import (
-    KEY_GROUPS,
     continue_with_long,
     hash_of_place,
     key_group,
@@ -22,6 +21,7 @@ from tidegate.core.hashing import (
     shard_of,
     xxhash64,
 )
+from tidegate.pipeline import KEY_GROUPS
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 INT64 = st.integers(-(2**63), 2**63 - 1)
