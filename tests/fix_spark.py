@@ -12,26 +12,14 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUIET = """\
-rootLogger.level = error
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
-
 
 def settings(folder: Path) -> dict[str, str]:
-    """Return Spark's settings, with everything it writes in `folder`."""
-    log_settings = folder / "log4j2.properties"
-    log_settings.write_text(QUIET)
+    """Return Spark's settings, with everything it writes in `folder`; imports it, as `spark`."""
+    from tidegate.spark.session import quiet_option  # noqa: PLC0415
+
     return {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
+        "spark.driver.extraJavaOptions": quiet_option(folder),
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.session.timeZone": "UTC",

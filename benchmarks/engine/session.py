@@ -8,17 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidegate.spark.session import OWN_SETTINGS
-
-QUIET = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
+from tidegate.spark.session import OWN_SETTINGS, quiet_option
 
 
 def start(folder: Path, jvm_options: str = "") -> SparkSession:
@@ -28,13 +18,10 @@ def start(folder: Path, jvm_options: str = "") -> SparkSession:
         PYSPARK_DRIVER_PYTHON=sys.executable,
         SPARK_LOCAL_IP="127.0.0.1",
     )
-    log_settings = folder / "log4j2.properties"
-    log_settings.write_text(QUIET)
-    logging = f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
     settings = {
         **OWN_SETTINGS,  # on both sides
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{jvm_options} {logging}",
+        "spark.driver.extraJavaOptions": f"{jvm_options} {quiet_option(folder)}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "4g",
         "spark.local.dir": str(folder / "local"),

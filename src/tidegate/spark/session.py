@@ -62,15 +62,21 @@ def _new_session() -> SparkSession:
     for name, value in OWN_SETTINGS.items():
         builder = builder.config(name, value)
     if "SPARK_CONF_DIR" not in os.environ:
-        settings = Path(tempfile.mkdtemp(prefix="tidegate-")) / "log4j2.properties"
-        settings.write_text(_QUIET)
-        options = f"{OWN_JVM_OPTIONS} -Dlog4j2.configurationFile={settings.as_uri()}"
+        quiet = quiet_option(Path(tempfile.mkdtemp(prefix="tidegate-")))
+        options = f"{OWN_JVM_OPTIONS} {quiet}"
         builder = builder.config("spark.driver.extraJavaOptions", options)
     if "MASTER" not in os.environ:
         builder = builder.master("local[*]")
     session = builder.getOrCreate()
     atexit.register(session.stop)  # else workers complain of a driver that vanished
     return session
+
+
+def quiet_option(folder: Path) -> str:
+    """The option of a JVM that says errors only, by a file that this writes to `folder`."""
+    settings = folder / "log4j2.properties"
+    settings.write_text(_QUIET)
+    return f"-Dlog4j2.configurationFile={settings.as_uri()}"
 
 
 def epoch_session(spark: SparkSession) -> SparkSession:
