@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tidegate import faults
-from tidegate.spark.staging import staged_path
+from tidegate.errors import StateLost
 from tidegate.state.protocol import Depot, Manifest, Output
-from tidegate.targets import FilesWriter
 from tidegate.targets.protocol import EpochKey, StagedRows, TargetWriter
 
 
@@ -49,13 +49,13 @@ class Publisher:
             return stamp.isdigit() and int(stamp) < token
 
         for channel, writer in self.writers.items():
-            if isinstance(writer, FilesWriter):
+            if writer.staging is not None:
                 outputs = [each for manifest in unpublished for each in manifest.outputs]
                 named = {each.part.name for each in outputs if each.channel == channel}
-                writer.discard_unnamed(named, over)
+                writer.staging.discard_unnamed(named, over)
 
     def _staged(self, writer: TargetWriter, output: Output) -> StagedRows:
-        path = staged_path(writer, output.part.name) if output.in_target else None
+        path = _staged_file(writer, output) if output.in_target else None
         return StagedRows(
             kind="retracted" if output.kind == "retracted" else "sent",
             name=output.part.name,
@@ -63,3 +63,12 @@ class Publisher:
             read=path.read_bytes if path else lambda: self.depot.fetch(output.part).to_pybytes(),
             path=path,
         )
+
+
+def _staged_file(writer: TargetWriter, output: Output) -> Path:
+    if writer.staging is None:
+        raise StateLost(
+            f"part {output.part.name} was staged beside a target of {output.channel!r} that is "
+            "no more\n  hint: run the pipeline once with the target that it had"
+        )
+    return writer.staging.file(output.part.name)

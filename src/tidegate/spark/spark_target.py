@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 from pyspark.sql import SparkSession
@@ -46,20 +46,10 @@ class SparkFormatWriter:
 
     target: Target
 
-    @property
-    def suffix(self) -> str:
-        """See `TargetWriter`."""
-        return ".arrow"
-
-    @property
-    def staging_folder(self) -> Path | None:
-        """See `TargetWriter`."""
-        return None
-
-    @property
-    def takes_retractions(self) -> bool:
-        """See `TargetWriter`."""
-        return False
+    staging: ClassVar = None
+    """The state store keeps what is staged."""
+    takes_retractions: ClassVar = False
+    """Spark appends."""
 
     def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
         """Whether Spark knows the format; what it cannot write it says when it writes."""

@@ -31,12 +31,12 @@ from tidegate.errors import InconsistentEpoch
 from tidegate.pipeline import MAIN, REJECTED
 from tidegate.spark import stopwatch
 from tidegate.spark.orders import ShardReport, Standing, StepOrder, unpacked
-from tidegate.spark.staging import staged_path
 from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
 from tidegate.state.cache import held_stack
 from tidegate.state.protocol import Output, Part
 from tidegate.targets.protocol import PartKind
+from tidegate.targets.staging import StagingFolder
 
 _SEGMENT = "segment"
 
@@ -141,12 +141,12 @@ class _Staging:
             parts[_SEGMENT] = (to_buffer(segment), len(segment))
         waiting: dict[str, tuple[str, PartKind]] = {}
         for nth, (channel, kind, rows) in enumerate(self._channels(result, rejected)):
-            encoded = pa.py_buffer(self.standing.writers[channel].encode(rows))
-            what = f"output{nth}"
-            if self.standing.writers[channel].staging_folder is None:
+            writer, what = self.standing.writers[channel], f"output{nth}"
+            encoded = pa.py_buffer(writer.encode(rows))
+            if writer.staging is None:
                 parts[what], waiting[what] = (encoded, rows.height), (channel, kind)
             else:
-                part = self._staged_at_target(channel, what, encoded, rows.height)
+                part = self._staged_at_target(writer.staging, what, encoded, rows.height)
                 self._named(channel, kind, part, in_target=True)
         if parts:
             depot, plan = self.standing.depot, self.plan
@@ -169,9 +169,11 @@ class _Staging:
         if rejected:
             yield REJECTED, "sent", pl.concat(rejected, how="diagonal")
 
-    def _staged_at_target(self, channel: str, what: str, data: pa.Buffer, rows: int) -> Part:
+    def _staged_at_target(
+        self, staging: StagingFolder, what: str, data: pa.Buffer, rows: int
+    ) -> Part:
         name = f"{self.plan.token}-{self.plan.epoch}-{self.attempt}-{what}"
-        write_durably(staged_path(self.standing.writers[channel], name), data)
+        write_durably(staging.file(name), data)
         return Part(name=name, bytes=data.size, checksum=zlib.crc32(data), rows=rows)
 
     def _named(self, channel: str, kind: PartKind, part: Part, *, in_target: bool) -> None:

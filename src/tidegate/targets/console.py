@@ -6,8 +6,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import polars as pl
 from rich.console import Console, JustifyMethod
@@ -40,20 +39,10 @@ class ConsoleWriter:
     channel: str
     rows: int = _MOST_ROWS
 
-    @property
-    def suffix(self) -> str:
-        """What is staged is an Arrow stream."""
-        return ".arrow"
-
-    @property
-    def staging_folder(self) -> Path | None:
-        """None: there is no file."""
-        return None
-
-    @property
-    def takes_retractions(self) -> bool:
-        """They are printed too."""
-        return True
+    staging: ClassVar = None
+    """The state store keeps what is staged."""
+    takes_retractions: ClassVar = True
+    """They are printed too."""
 
     def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
         """Rows of any schema can be printed."""

@@ -11,8 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 import polars as pl
@@ -57,15 +56,8 @@ class DeltaWriter:
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """What the object store wants to know; may hold secrets."""
 
-    @property
-    def suffix(self) -> str:
-        """What is staged is an Arrow stream."""
-        return ".arrow"
-
-    @property
-    def staging_folder(self) -> Path | None:
-        """None: the table's files are written when the epoch is committed to it."""
-        return None
+    staging: ClassVar = None
+    """The state store keeps what is staged."""
 
     @property
     def takes_retractions(self) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 import polars as pl
 
@@ -30,8 +30,9 @@ from tidegate.targets.options import (
     unknown_options,
 )
 from tidegate.targets.protocol import EpochKey, StagedRows
-from tidegate.targets.renaming import collect_garbage, make_visible
+from tidegate.targets.renaming import make_visible
 from tidegate.targets.rowtext import to_csv, to_json_lines
+from tidegate.targets.staging import StagingFolder
 
 FILE_FORMATS: Final = ("parquet", "json", "csv")
 
@@ -40,7 +41,6 @@ Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed"]
 
 _COMPRESSIONS: Final[tuple[Compression, ...]] = get_args(Compression)
 _EXAMPLE: Final = "/data/sessions"
-_LONGEST_PART: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,40 +53,19 @@ class FilesWriter:
     channel: str
     compression: Compression = _COMPRESSIONS[0]
 
-    @property
-    def suffix(self) -> str:
-        """The format is the suffix."""
-        return f".{self.format}"
+    takes_retractions: ClassVar = False
+    """A file that is out stays as it is."""
 
     @property
-    def staging_folder(self) -> Path:
+    def staging(self) -> StagingFolder:
         """A hidden folder beside the target's, of this pipeline and channel alone."""
         label = f"{safe_name(self.pipeline)}-{digest(self.pipeline, self.channel)}"
-        return self.folder.with_name(f".{self.folder.name}.tidegate") / label
-
-    @property
-    def takes_retractions(self) -> bool:
-        """A file that is out stays as it is."""
-        return False
-
-    def staged_file(self, part_name: str) -> Path:
-        """Where a task puts the part of this name; the folder may not be there yet."""
-        return self.staging_folder / f"{safe_name(part_name, _LONGEST_PART)}{self.suffix}"
-
-    def discard_unnamed(
-        self, named: Collection[str], among: Callable[[str], bool] = lambda _: True
-    ) -> None:
-        """Delete what is staged for this pipeline and channel, but the parts of these names.
-
-        `among` says by the name of a staged file whether it may be deleted: what a task is
-        staging now is not named yet.
-        """
-        keep = {self.staged_file(name).name for name in named}
-        collect_garbage(self.staging_folder, keep, among)
+        folder = self.folder.with_name(f".{self.folder.name}.tidegate") / label
+        return StagingFolder(folder=folder, suffix=f".{self.format}")
 
     def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
         """Files take rows of any schema; both folders must be such that can be written to."""
-        problems = [*_folder_problems(self.folder), *_folder_problems(self.staging_folder)]
+        problems = [*_folder_problems(self.folder), *_folder_problems(self.staging.folder)]
         refuse(dict.fromkeys(problems), self.channel)
 
     def encode(self, rows: pl.DataFrame) -> bytes:
@@ -112,8 +91,7 @@ class FilesWriter:
     def final_name(self, key: EpochKey, part_name: str) -> str:
         """The name under which people see a part."""
         names = (safe_name(name) for name in (key.pipeline, key.operator, key.channel))
-        part = safe_name(part_name, _LONGEST_PART)
-        return f"{'-'.join(names)}-{key.epoch:012d}-{part}{self.suffix}"
+        return f"{'-'.join(names)}-{key.epoch:012d}-{self.staging.file(part_name).name}"
 
 
 def open_files(target: Target, *, pipeline: str, channel: str) -> FilesWriter:

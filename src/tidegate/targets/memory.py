@@ -8,8 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import polars as pl
 
@@ -115,15 +114,8 @@ class MemoryWriter:
     channel: str
     identity: tuple[str, ...] = ()
 
-    @property
-    def suffix(self) -> str:
-        """What is staged is an Arrow stream."""
-        return ".arrow"
-
-    @property
-    def staging_folder(self) -> Path | None:
-        """None: there is no file."""
-        return None
+    staging: ClassVar = None
+    """The state store keeps what is staged."""
 
     @property
     def takes_retractions(self) -> bool:

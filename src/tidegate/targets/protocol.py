@@ -15,6 +15,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import polars as pl
 
+from tidegate.targets.staging import StagingFolder
+
 PartKind: TypeAlias = Literal["sent", "retracted"]
 """Rows to add or replace; or identities to delete."""
 
@@ -42,24 +44,15 @@ class StagedRows:
     read: Callable[[], bytes]
     """What `encode` gave."""
     path: Path | None = None
-    """The file in the target's staging folder, where the target has one."""
+    """The file in the staging folder of the target, where it has one."""
 
 
 class TargetWriter(Protocol):
     """One target of a pipeline. A value that can be pickled: tasks encode, the driver publishes."""
 
     @property
-    def suffix(self) -> str:
-        """How names of encoded files end, as in `.parquet`."""
-        ...
-
-    @property
-    def staging_folder(self) -> Path | None:
-        """Where tasks put what they encode, so that publishing is a rename.
-
-        It is on the file system of the target and outside of the folder that people read.
-        None: the state store keeps what is staged.
-        """
+    def staging(self) -> StagingFolder | None:
+        """Where tasks put what they encode; None: the state store keeps it."""
         ...
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import uuid
-from collections.abc import Callable, Collection
 from pathlib import Path
 
 from tidegate.durability import write_new
@@ -27,17 +26,6 @@ def make_visible(part: StagedRows, final: Path) -> None:
         _write_whole(part.read(), final)
     else:
         _move(part.path, final)
-
-
-def collect_garbage(
-    folder: Path, keep_names: Collection[str], among: Callable[[str], bool]
-) -> None:
-    """Of the files whose names are `among` those in question, delete all that are not to keep."""
-    if not folder.is_dir():
-        return
-    for path in folder.iterdir():
-        if path.name not in keep_names and among(path.name) and not path.is_dir():
-            path.unlink(missing_ok=True)
 
 
 def _move(staged: Path, final: Path) -> None:

@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Target
-from tidegate.targets import EpochKey, FilesWriter, PartKind, StagedRows, TargetWriter, open_target
+from tidegate.targets import EpochKey, PartKind, StagedRows, TargetWriter, open_target
 
 IDENTITY = ("user", "window_start")
 
@@ -109,8 +109,8 @@ def stage(
     """What a task does: encode, and put it where the target or the store wants it."""
     name = f"part{next(_names)}" if name is None else name
     data, path = writer.encode(table), None
-    if isinstance(writer, FilesWriter):
-        path = writer.staged_file(name)
+    if writer.staging is not None:
+        path = writer.staging.file(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return StagedRows(kind=kind, name=name, rows=table.height, read=lambda: data, path=path)
@@ -181,6 +181,17 @@ class TargetContract:
         before = outlet.look()
         writer.publish(key(2), [stage(writer, rows(("bob", 0, 1)))])
         assert outlet.look() != before
+
+    def test_nobody_sees_what_is_staged(self, outlet: Outlet) -> None:
+        before = outlet.look()
+        stage(outlet.open(), rows(("ann", 0, 1)))
+        assert outlet.look() == before
+
+    def test_each_part_is_staged_in_a_file_of_its_own_if_in_a_file(self, outlet: Outlet) -> None:
+        staging = outlet.open().staging
+        if staging is not None:
+            assert len({staging.file(name) for name in HOSTILE}) == len(HOSTILE)
+            assert {staging.file(name).parent for name in HOSTILE} == {staging.folder}
 
     def test_an_empty_epoch_leaves_no_trace(self, outlet: Outlet) -> None:
         writer = outlet.open()

@@ -163,7 +163,7 @@ def test_names_say_where_rows_come_from(out: Path) -> None:
 
 
 def test_what_is_staged_is_beside_the_folder_and_hidden(out: Path) -> None:
-    staged = opened(out).staged_file("p1")
+    staged = opened(out).staging.file("p1")
     assert staged.relative_to(out.parent).parts[0] == ".out.tidegate"
     assert staged.name == "p1.parquet"
 
@@ -172,14 +172,14 @@ def test_publishing_leaves_nothing_staged(out: Path) -> None:
     writer = opened(out)
     parts = [stage(writer, rows(("ann", 0, 1))), stage(writer, rows(("bob", 0, 1)))]
     writer.publish(key(1), parts)
-    assert [*writer.staging_folder.iterdir()] == []
+    assert [*writer.staging.folder.iterdir()] == []
 
 
 def test_a_link_is_followed_to_the_file_system_of_the_folder(tmp_path: Path) -> None:
     real = tmp_path / "disk" / "real"
     real.mkdir(parents=True)
     (tmp_path / "link").symlink_to(real)
-    assert opened(tmp_path / "link").staging_folder.parent == real.parent / ".real.tidegate"
+    assert opened(tmp_path / "link").staging.folder.parent == real.parent / ".real.tidegate"
 
 
 def test_a_relative_path_is_the_same_for_tasks_in_other_folders(
@@ -195,14 +195,14 @@ def test_a_relative_path_is_the_same_for_tasks_in_other_folders(
 def test_staged_files_that_nobody_names_are_discarded(out: Path) -> None:
     writer = opened(out)
     parts = [stage(writer, rows(("ann", 0, 1)), name=name) for name in ("a", "b/c", "d")]
-    writer.discard_unnamed({"a", "b/c"})
+    writer.staging.discard_unnamed({"a", "b/c"})
     assert [part.path is not None and part.path.exists() for part in parts] == [True, True, False]
 
 
 def test_staged_files_that_are_not_in_question_are_left_alone(out: Path) -> None:
     writer = opened(out)
     parts = [stage(writer, rows(("ann", 0, 1)), name=name) for name in ("1-5-x", "2-6-x")]
-    writer.discard_unnamed([], among=lambda name: name.startswith("1-"))
+    writer.staging.discard_unnamed([], among=lambda name: name.startswith("1-"))
     assert [part.path is not None and part.path.exists() for part in parts] == [False, True]
 
 
@@ -213,12 +213,12 @@ def test_staged_files_of_others_are_left_alone(out: Path) -> None:
         for pipeline, channel in [("a/b", "main"), ("a_b", "main"), ("a/b", "late")]
     ]
     parts = [stage(writer, rows(("ann", 0, 1)), name="same") for writer in writers]
-    writers[0].discard_unnamed([])
+    writers[0].staging.discard_unnamed([])
     assert [part.path is not None and part.path.exists() for part in parts] == [False, True, True]
 
 
 def test_where_nothing_was_staged_there_is_nothing_to_discard(out: Path) -> None:
-    opened(out).discard_unnamed([])
+    opened(out).staging.discard_unnamed([])
     assert not out.parent.joinpath(".out.tidegate").exists()
 
 
@@ -287,7 +287,7 @@ def test_between_file_systems_files_are_copied(out: Path) -> None:
     part = stage(writer, rows(("ann", 0, 1)), name="p1")
     writer.publish(key(1), [part])
     assert os.listdir(out) == ["orders-window-main-000000000001-p1.parquet"]
-    assert [*writer.staging_folder.iterdir()] == []
+    assert [*writer.staging.folder.iterdir()] == []
 
 
 @pytest.mark.usefixtures("another_file_system")
