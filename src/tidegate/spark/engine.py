@@ -12,7 +12,6 @@ opened: it takes the pipeline over under a new token and goes on from what is co
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from tidegate import faults
 from tidegate.core.watermark import PipelineWatermark, Poll
-from tidegate.errors import InconsistentEpoch, StateLimitReached
+from tidegate.errors import InconsistentEpoch
 from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.spark import job
@@ -30,13 +29,12 @@ from tidegate.spark.epochs import EpochResult, Planned, Stepped
 from tidegate.spark.folding import Folder, Snapshot
 from tidegate.spark.inputs import Input
 from tidegate.spark.layout import bytes_of, rows_of, stepped
+from tidegate.spark.limits import KeyBound, check_limits
 from tidegate.spark.orders import ShardReport, Standing, StepOrder
 from tidegate.spark.planning import Plan
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.watermarks import watermark_after
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
-
-logger = logging.getLogger("tidegate")
 
 _GARBAGE_EVERY = 16
 """Epochs."""
@@ -44,8 +42,6 @@ _ROWS_WORTH_A_TASK = 8_192
 """Fewer are read by one task faster than by two."""
 _FEW_ROWS = 10_000
 """So many rows are folded in no time."""
-_NEAR = 0.8
-"""From this share of a limit on people are warned."""
 
 
 @dataclass(kw_only=True)
@@ -67,6 +63,7 @@ class Engine:
     offsets: Mapping[str, Offset]
     watermark: PipelineWatermark
     stacks: tuple[tuple[Entry, ...], ...]
+    keys: KeyBound
 
     def poll(self, now_us: int, behind: Planned | None = None) -> Planned:
         """Ask every source for the next epoch, or for the one `behind` that, and fix its clock."""
@@ -126,10 +123,11 @@ class Engine:
         order = self._order(planned, side, flush_us)
         reports = job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
         manifest = self._manifest(planned, reports)
-        self._check_limits(manifest, reports)
-        self.watermark = self._agreed(order, reports)
+        watermark = self._agreed(order, reports)
+        stacks = manifest.state[self.standing.operator_id].shards
+        self.keys = self._checked_limits(manifest, stacks, watermark, reports)
         self.epoch, self.offsets = manifest.epoch, manifest.offsets
-        self.stacks = manifest.state[self.standing.operator_id].shards
+        self.stacks, self.watermark = stacks, watermark
         seconds = {"plan": planned.seconds, "job": time.perf_counter() - began}
         return Stepped(
             planned=planned,
@@ -155,16 +153,21 @@ class Engine:
         seconds = {**stepped.seconds, "commit": committed - began, "publish": ended - committed}
         return _result(stepped, self._snapshot_of(stepped), seconds)
 
-    def survey(self) -> list[ShardReport]:
-        """Count what is held: in one job, which changes nothing."""
+    def survey(
+        self, stacks: tuple[tuple[Entry, ...], ...], watermark: PipelineWatermark
+    ) -> list[ShardReport]:
+        """Count what these stacks hold: in one job, which changes nothing."""
         planned = Planned(number=self.epoch + 1, now_us=0)
         side = self._map_side(planned.number, 0, ())
-        order = replace(self._order(planned, side, None), survey=True)
+        order = replace(
+            self._order(planned, side, None), survey=True, stacks=stacks, watermark=watermark
+        )
         return job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
 
     def flush(self, now_us: int) -> EpochResult:
         """Send what is not out, forget everything, and move the watermark past all of it."""
-        over = [report.over_us for report in self.survey() if report.over_us is not None]
+        surveyed = self.survey(self.stacks, self.watermark)
+        over = [report.over_us for report in surveyed if report.over_us is not None]
         planned = Planned(number=self.epoch + 1, now_us=now_us)
         return self.finish(self.step(planned, max([self.watermark.watermark_us, *over])))
 
@@ -207,7 +210,7 @@ class Engine:
             slices=side.slices,
             stacks=self.stacks,
             flush_us=flush_us,
-            count_keys=self.plan.pipeline.state_store.max_keys is not None,
+            count_keys=flush_us is None and self.keys.near_after_next,
         )
 
     def _agreed(self, order: StepOrder, reports: Sequence[ShardReport]) -> PipelineWatermark:
@@ -233,24 +236,22 @@ class Engine:
             committed_us=planned.now_us,
         )
 
-    def _check_limits(self, manifest: Manifest, reports: Sequence[ShardReport]) -> None:
+    def _checked_limits(
+        self,
+        manifest: Manifest,
+        stacks: tuple[tuple[Entry, ...], ...],
+        watermark: PipelineWatermark,
+        reports: Sequence[ShardReport],
+    ) -> KeyBound:
         """Stop, before anything is committed, when state outgrows what the user allows."""
-        store = self.plan.pipeline.state_store
-        stacks = manifest.state[self.standing.operator_id].shards
-        keys = sum(report.keys or 0 for report in reports)
-        hint = "raise it, or shorten what holds keys open: the gap, the lateness, the cap"
-        for limit, found, allowed in (
-            ("max_keys", keys, store.max_keys),
-            ("max_state_bytes", bytes_of(stacks), store.max_state_bytes),
-        ):
-            if allowed is None:
-                continue
-            if found > allowed:
-                raise StateLimitReached(limit, found, allowed, hint)
-            if found > _NEAR * allowed:
-                words = {"pipeline": self.plan.pipeline.name, "found": found, "allowed": allowed}
-                near = "state is near its limit: %s is %d, allowed are %d"
-                logger.warning(near, limit, found, allowed, extra=words)
+        keys = self.keys.after(new_rows=manifest.counts.get("rows", 0), held_rows=rows_of(stacks))
+        if keys.near and reports[0].keys is None:
+            reports = self.survey(stacks, watermark)
+        if reports[0].keys is not None:
+            keys = keys.counted(sum(report.keys or 0 for report in reports))
+        store, name = self.plan.pipeline.state_store, self.plan.pipeline.name
+        check_limits(name, store, keys=keys.at_most, bytes_held=bytes_of(stacks))
+        return keys
 
 
 def _counts(reports: Sequence[ShardReport]) -> dict[str, int]:

@@ -23,7 +23,8 @@ from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
 from tidegate.spark.inputs import Input, TransformFunction, open_input
 from tidegate.spark.job import numbered
-from tidegate.spark.layout import laid_out
+from tidegate.spark.layout import laid_out, rows_of
+from tidegate.spark.limits import KeyBound
 from tidegate.spark.orders import Standing
 from tidegate.spark.planning import Plan, plan_of, standing_order, watermark_of
 from tidegate.spark.publishing import Publisher
@@ -121,6 +122,7 @@ def _engine(
     )
     _check_targets(plan, standing)
     last = recovered.last
+    stacks = laid_out(last.state.get(standing.operator_id) if last else None, standing.shards)
     return Engine(
         spark=session,
         store=store,
@@ -139,7 +141,8 @@ def _engine(
         epoch=recovered.epoch,
         offsets=dict(last.offsets) if last else {},
         watermark=_restored(watermark_of(plan.pipeline), last),
-        stacks=laid_out(last.state.get(standing.operator_id) if last else None, standing.shards),
+        stacks=stacks,
+        keys=KeyBound(allowed=plan.pipeline.state_store.max_keys, at_most=rows_of(stacks)),
     )
 
 

@@ -155,6 +155,7 @@ class StepOrder:
     survey: bool = False
     """Count what is held, and step nothing."""
     count_keys: bool = False
+    """Say how many keys have state behind the step: that reads all of it."""
 
 
 def ordered(order: MapOrder | RowsOrder | StepOrder) -> bytes:

@@ -1,0 +1,69 @@
+"""Limits of state: what the user allows, and when it is worth counting whether it is kept.
+
+To count keys is to read all state. So a bound is carried along, from what is known without a
+look: no state has more keys than rows, and no epoch brings more keys than rows. Keys are
+counted where that bound comes near the limit, and the count is the bound from then on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from tidegate.errors import StateLimitReached
+from tidegate.pipeline import StateStore
+
+logger = logging.getLogger("tidegate")
+
+_NEAR = 0.8
+"""From this share of a limit on people are warned."""
+_HINT = "raise it, or shorten what holds keys open: the gap, the lateness, the cap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyBound:
+    """How many keys may have state; `allowed` is None where nobody has set a limit."""
+
+    allowed: int | None
+    at_most: int
+    """Never too few."""
+    new_rows: int = 0
+    """In the last epoch."""
+
+    @property
+    def near(self) -> bool:
+        """Whether only a count can tell that there are fewer than people are warned of."""
+        return self._is_near(self.at_most)
+
+    @property
+    def near_after_next(self) -> bool:
+        """The same behind an epoch with as many rows as the last one had."""
+        return self._is_near(self.at_most + self.new_rows)
+
+    def after(self, *, new_rows: int, held_rows: int) -> KeyBound:
+        """The bound behind an epoch that brought so many rows, and left so many in state."""
+        at_most = min(self.at_most + new_rows, held_rows)
+        return replace(self, at_most=at_most, new_rows=new_rows)
+
+    def counted(self, keys: int) -> KeyBound:
+        """The bound where keys were counted."""
+        return replace(self, at_most=keys)
+
+    def _is_near(self, keys: int) -> bool:
+        return self.allowed is not None and keys > _NEAR * self.allowed
+
+
+def check_limits(pipeline: str, store: StateStore, *, keys: int, bytes_held: int) -> None:
+    """Raise `StateLimitReached` where state outgrows what is allowed; warn where it is near."""
+    for limit, found, allowed in (
+        ("max_keys", keys, store.max_keys),
+        ("max_state_bytes", bytes_held, store.max_state_bytes),
+    ):
+        if allowed is None:
+            continue
+        if found > allowed:
+            raise StateLimitReached(limit, found, allowed, _HINT)
+        if found > _NEAR * allowed:
+            words = {"pipeline": pipeline, "found": found, "allowed": allowed}
+            near = "state is near its limit: %s is %d, allowed are %d"
+            logger.warning(near, limit, found, allowed, extra=words)
