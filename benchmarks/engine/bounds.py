@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.engine.cases import QUICK
+from benchmarks.size import QUICK
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,69 +2,84 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.engine.workloads import Edges, LiveSessions, Visits, Workload
-
-QUICK = os.environ.get("QUICK", "") not in ("", "0")
+from benchmarks.size import QUICK
 
 OnEnd = Literal["keep", "flush"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """One process tree per system runs the workload once per entry of `passes`: cold, then warm.
+class Drain:
+    """One pass over all files; `on_end`: what becomes of sessions that are open then.
 
-    An entry says what becomes of the sessions that are open at the end; Spark always keeps them.
+    Spark always keeps them.
     """
+
+    files_per_batch: int = 1
+    on_end: OnEnd = "keep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One process tree per system makes these passes: the first is cold, all others are warm."""
 
     name: str
     workload: Workload
-    files_per_batch: int = 1
-    rows_per_batch: int
-    passes: tuple[OnEnd, ...] = ("keep", "keep")
+    rows_per_file: int
+    passes: tuple[Drain, ...] = (Drain(), Drain())
+
+
+LARGE = 4
+"""Files to a large batch."""
 
 
 def _clicks(scale: int) -> list[Case]:
-    """W1: many clicks to a session; W2: ten times the users. Both in small and large batches."""
+    """W1: many clicks to a session; W2: ten times the users. Both in small and large batches,
+    which with `QUICK=1` are one more warm pass.
+    """
     w1 = Visits(events=5_000_000 // scale, users=100_000 // scale, span_s=1200, clicks_per_visit=5)
     w2 = Visits(
         events=5_000_000 // scale, users=1_000_000 // scale, span_s=150, clicks_per_visit=2.3
     )
-    rows = w1.events // w1.files
+    small, large = Drain(), Drain(files_per_batch=LARGE)
+    passes: dict[str, tuple[Drain, ...]] = {"": (small, small), "-large": (large, large)}
+    if QUICK:
+        passes = {"": (small, small, large)}
     return [
         Case(
-            name=name if together == 1 else f"{name}-large",
+            name=name + suffix,
             workload=workload,
-            files_per_batch=together,
-            rows_per_batch=rows * together,
+            rows_per_file=workload.events // workload.files,
+            passes=drains,
         )
         for name, workload in (("W1", w1), ("W2", w2))
-        for together in (1, 4)
+        for suffix, drains in passes.items()
     ]
 
 
 def _others(scale: int) -> list[Case]:
     visits = Visits(events=192_000, users=4_000, span_s=1200, clicks_per_visit=5)
-    files = 30 if QUICK else 60
+    files = 12 if QUICK else 60
     small = Visits(
         events=1_000 * files, users=20 * files, span_s=1200, clicks_per_visit=5, files=files
     )
     touched, rows = 100_000 // scale, 250_000 // scale
     few = LiveSessions(live=100_000 // scale, touched=touched, rows=rows)
     many = LiveSessions(live=5_000_000 // scale, touched=touched, rows=rows)
+    flush = Drain(on_end="flush")
     return [
         Case(
             name="W3",
             workload=Edges(visits=visits, each=1_000),
-            rows_per_batch=10_000,
-            passes=("keep", "flush"),
+            rows_per_file=10_000,
+            passes=(flush,) if QUICK else (Drain(), flush),
         ),
-        Case(name="small-batches", workload=small, rows_per_batch=1_000),
-        Case(name="W4-few", workload=few, rows_per_batch=rows, passes=("flush", "flush")),
-        Case(name="W4-many", workload=many, rows_per_batch=rows, passes=("flush", "flush")),
+        Case(name="small-batches", workload=small, rows_per_file=1_000),
+        Case(name="W4-few", workload=few, rows_per_file=rows, passes=(flush, flush)),
+        Case(name="W4-many", workload=many, rows_per_file=rows, passes=(flush, flush)),
     ]
 
 

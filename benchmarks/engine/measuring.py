@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine.cases import Case
+from benchmarks.engine.cases import Case, Drain
 from benchmarks.engine.expected import check
 from benchmarks.engine.files import empty_folder, written
 from benchmarks.engine.memory import watch
@@ -64,7 +64,7 @@ class Pass:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A system on a case: the first pass is cold, the last one warm."""
+    """A system on a case: the first pass is cold, the others are warm."""
 
     case: Case
     system: System
@@ -72,12 +72,17 @@ class Measured:
     peak_bytes: int
 
     @property
-    def cold(self) -> Pass:
-        return self.passes[0]
-
-    @property
     def warm(self) -> Pass:
-        return self.passes[-1]
+        """The second pass, as cold as the first but for the JVM."""
+        return self.passes[1]
+
+    def labels(self) -> list[str]:
+        """What each pass is called."""
+        drains = enumerate(self.case.passes)
+        return [f"{'warm' if nth else 'cold'} {self._rows(drain):,}" for nth, drain in drains]
+
+    def _rows(self, drain: Drain) -> int:
+        return drain.files_per_batch * self.case.rows_per_file
 
 
 def measure(system: System, case: Case) -> Measured:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.engine.measuring import Measured
+from benchmarks.engine.measuring import Measured, Pass
 
 WIDTH = 120
 
@@ -18,9 +18,9 @@ def show(measured: Sequence[Measured]) -> None:
     console.print()
     console.print(_rates(measured))
     for each in measured:
-        parts = sorted(each.warm.parts_s().items(), key=lambda part: -part[1])
+        parts = sorted(each.passes[-1].parts_s().items(), key=lambda part: -part[1])
         told = "  ".join(f"{name} {seconds:.3f}" for name, seconds in parts)
-        console.print(f"{each.system}, warm batch, median s per part: {told or 'not reported'}")
+        console.print(f"{each.system}, last pass, median s per part: {told or 'not reported'}")
 
 
 def show_summary(lines: Sequence[tuple[str, str, str]]) -> None:
@@ -33,39 +33,32 @@ def show_summary(lines: Sequence[tuple[str, str, str]]) -> None:
 
 def _rates(measured: Sequence[Measured]) -> Table:
     case = measured[0].case
-    title = f"{case.name}: {measured[0].cold.rows:,} events, {case.rows_per_batch:,} per batch"
-    table = Table(title=title, title_justify="left")
-    for column in ("system", "cold events/s", "warm events/s", "cold s", "warm s"):
-        table.add_column(column, justify="left" if column == "system" else "right")
-    for column in ("warm batch s", "batches", "sessions", "late", "peak PSS MB"):
+    title = f"{case.name}: {measured[0].passes[0].rows:,} events"
+    table = Table("system", "pass", title=title, title_justify="left")
+    for column in ("events/s", "s", "batches", "batch s", "sessions", "late", "peak PSS MB"):
         table.add_column(column, justify="right")
     for each in measured:
-        table.add_row(*_row(each))
+        for nth, (label, one) in enumerate(zip(each.labels(), each.passes, strict=True)):
+            peak = "" if nth else f"{each.peak_bytes / 2**20:,.0f}"
+            table.add_row(each.system, label, *_figures(one), peak)
     if len(measured) == 2:
-        cold, warm = ratios(*measured)
-        table.add_row("ratio", f"{cold:.2f}", f"{warm:.2f}")
+        for label, ratio in ratios(*measured).items():
+            table.add_row("ratio", label, f"{ratio:.2f}")
     return table
 
 
-def _row(each: Measured) -> tuple[str, ...]:
-    cold, warm = each.cold, each.warm
+def _figures(one: Pass) -> tuple[str, ...]:
     return (
-        each.system,
-        f"{cold.events_per_s:,.0f}",
-        f"{warm.events_per_s:,.0f}",
-        f"{cold.seconds:.1f}",
-        f"{warm.seconds:.1f}",
-        f"{warm.batch_s:.3f}",
-        f"{len(warm.batches)}",
-        f"{warm.sessions:,}",
-        f"{warm.late:,}",
-        f"{each.peak_bytes / 2**20:,.0f}",
+        f"{one.events_per_s:,.0f}",
+        f"{one.seconds:.1f}",
+        f"{len(one.batches)}",
+        f"{one.batch_s:.3f}",
+        f"{one.sessions:,}",
+        f"{one.late:,}",
     )
 
 
-def ratios(spark: Measured, tidegate: Measured) -> tuple[float, float]:
-    """How many times Spark's rate, cold and warm."""
-    return (
-        tidegate.cold.events_per_s / spark.cold.events_per_s,
-        tidegate.warm.events_per_s / spark.warm.events_per_s,
-    )
+def ratios(spark: Measured, tidegate: Measured) -> dict[str, float]:
+    """How many times Spark's rate, pass by pass."""
+    passes = zip(tidegate.labels(), tidegate.passes, spark.passes, strict=True)
+    return {label: ours.events_per_s / theirs.events_per_s for label, ours, theirs in passes}

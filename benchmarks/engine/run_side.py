@@ -49,11 +49,11 @@ def jobs(case: Case, data: Path, scratch: Path) -> list[Job]:
             state=scratch / f"state-{nth}",
             gap_ms=case.workload.gap_ms,
             delay_ms=DISORDER_US // 1000,
-            files_per_batch=case.files_per_batch,
-            rows_per_batch=case.rows_per_batch,
-            on_end=on_end,
+            files_per_batch=drain.files_per_batch,
+            rows_per_batch=drain.files_per_batch * case.rows_per_file,
+            on_end=drain.on_end,
         )
-        for nth, on_end in enumerate(case.passes)
+        for nth, drain in enumerate(case.passes)
     ]
 
 

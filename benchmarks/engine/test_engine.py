@@ -16,6 +16,7 @@ from benchmarks.engine.cases import CASES
 from benchmarks.engine.measuring import Measured, measure
 from benchmarks.engine.report import ratios, show, show_summary
 from benchmarks.engine.workloads import Edges, LiveSessions
+from benchmarks.size import QUICK
 
 
 class Summary:
@@ -58,16 +59,16 @@ def both(name: str) -> tuple[Measured, Measured]:
 def test_rows_on_the_edges_end_up_in_the_right_sessions() -> None:
     workload = CASES["W3"].workload
     assert isinstance(workload, Edges)
-    for measured in both("W3"):
-        assert [each.late for each in measured.passes] == [workload.late_rows] * 2
+    for measured in [measure("tidegate", CASES["W3"])] if QUICK else both("W3"):
+        assert {each.late for each in measured.passes} == {workload.late_rows}
 
 
-@pytest.mark.parametrize("name", ["W1", "W1-large", "W2", "W2-large"])
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("W1", "W2"))])
 def test_clicks_are_processed_faster_than_by_spark(name: str, summary: Summary) -> None:
     spark, tidegate = both(name)
-    cold, warm = ratios(spark, tidegate)
-    summary.at_least(f"{name}: warm rate over Spark's", warm, BOUNDS.warm[name[:2]])
-    summary.at_least(f"{name}: cold rate over Spark's", cold, BOUNDS.cold)
+    for label, rate in ratios(spark, tidegate).items():
+        bound = BOUNDS.cold if label.startswith("cold") else BOUNDS.warm[name[:2]]
+        summary.at_least(f"{name}: {label} a batch, rate over Spark's", rate, bound)
     memory = tidegate.peak_bytes / spark.peak_bytes
     summary.at_most(f"{name}: peak memory over Spark's", memory, BOUNDS.memory)
     summary.settle()
@@ -81,9 +82,11 @@ def test_a_small_batch_takes_less_time_than_in_spark(summary: Summary) -> None:
 
 
 def test_many_live_sessions_make_an_event_little_dearer(summary: Summary) -> None:
-    """Each twice, in turns, and the better one counts: what else the machine does only adds."""
+    """At full size each twice, in turns, and the better one counts: what else the machine does
+    only adds.
+    """
     least = {"W4-few": math.inf, "W4-many": math.inf}
-    for name in [*least, *least]:
+    for name in [*least] if QUICK else [*least, *least]:
         measured = measure("tidegate", CASES[name])
         show([measured])
         least[name] = min(least[name], seconds_per_event(measured))
