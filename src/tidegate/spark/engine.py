@@ -267,10 +267,12 @@ def _counts(reports: Sequence[ShardReport]) -> dict[str, int]:
 
 
 def _result(stepped: Stepped, stands: Snapshot, seconds: Mapping[str, float]) -> EpochResult:
-    in_tasks: Counter[str] = Counter()
+    in_tasks: dict[str, float] = {}
     for report in stepped.reports:
         for name, spent in report.seconds.items():
-            in_tasks[name] += spent / len(stepped.reports)  # type: ignore[assignment]  # seconds
+            in_tasks[name] = in_tasks.get(name, 0.0) + spent / len(stepped.reports)
+    # what of the job no task spent: scheduling, the shuffle, and the way to workers and back
+    in_tasks["shuffle"] = max(0.0, seconds.get("job", 0.0) - sum(in_tasks.values()))
     return EpochResult(
         epoch=stepped.manifest.epoch,
         rows=stepped.manifest.counts.get("rows", 0),
