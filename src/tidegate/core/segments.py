@@ -7,16 +7,21 @@ death lists, and neighbouring segments may be merged at any time, in any order.
 
 Every row says when it is forgotten (`forget_us`); a later version of a unit is never
 forgotten before an earlier one, so what the watermark has passed can simply be left out.
+
+Where rows are only ever added, each is a unit of its own (`appends`). And an operator may keep
+several tables side by side (`Tables`), which are one segment to everybody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Generic
 
 import numpy as np
 import polars as pl
+from typing_extensions import TypeVar
 
 from tidegate.core.arrays import (
     Bools,
@@ -29,7 +34,7 @@ from tidegate.core.arrays import (
     spans,
 )
 from tidegate.core.frames import taken
-from tidegate.core.hashing import place
+from tidegate.core.hashing import key_group, place
 from tidegate.eventtime import BEGINNING
 
 KEY_PREFIX = "key."
@@ -59,11 +64,19 @@ class Units:
 class Segment:
     """Rows of state, ascending by place of `key_hash`, then by the column `unit_time` if given.
 
-    Columns: `key_hash`, `forget_us`, the key columns, and whatever the operator keeps.
+    Columns: `key_hash`, `forget_us`, the key columns, and whatever the operator keeps. With
+    `appends` no row ever takes the place of another.
     """
 
     rows: pl.DataFrame
     unit_time: str | None = None
+    appends: bool = False
+
+    @staticmethod
+    def of_rows(rows: pl.DataFrame, time: str) -> Segment:
+        """A segment of rows in any order, each a unit of its own."""
+        order = time_order(rows["key_hash"].to_numpy(), rows[time].to_numpy())
+        return Segment(taken(rows, order), time, appends=True)
 
     @staticmethod
     def of(rows: pl.DataFrame, unit_time: str | None) -> Segment:
@@ -105,6 +118,30 @@ class Segment:
         unit, row = self._beside(units)
         same = _same(self.key_columns, row, units.keys, unit)
         return (unit, row) if same.all() else (unit[same], row[same])
+
+    def between(self, units: Units, until_us: Int64s) -> tuple[Int64s, Int64s]:
+        """Pairs (unit, row): the rows of each unit's key from its time to `until_us`, both in."""
+        if units.time_us is None or len(self) == 0:
+            return _NONE, _NONE
+        earliest, latest = self._time_range
+        unit = np.flatnonzero((units.time_us <= latest) & (until_us >= earliest))
+        wanted = place(units.key_hash[unit])
+        first = np.searchsorted(self.places, wanted)
+        here = np.flatnonzero(self._has(first, wanted, None))
+        unit, first = unit[here], first[here]
+        end = self._key_ends[first]
+        first = search_within(self._times, first, end, units.time_us[unit])
+        past = search_within(self._times, first, end, until_us[unit] + 1)
+        which, row = expand(first, past - first)
+        unit = unit[which]
+        same = _same(self.key_columns, row, units.keys, unit)
+        return (unit, row) if same.all() else (unit[same], row[same])
+
+    @property
+    def _times(self) -> Int64s:
+        if self.times_us is None:
+            raise ValueError("a segment without times has no rows at a time")
+        return self.times_us
 
     def _beside(self, units: Units) -> tuple[Int64s, Int64s]:
         """Pairs (unit, row) with equal hash and time.
@@ -207,7 +244,17 @@ class Segment:
         low, high = (np.uint64(bound << 56) for bound in (owned.start, owned.stop - 1))
         start = int(np.searchsorted(self.places, low))
         stop = int(np.searchsorted(self.places, high | np.uint64(2**56 - 1), side="right"))
-        return Segment(self.rows[start:stop], self.unit_time)
+        return Segment(self.rows[start:stop], self.unit_time, self.appends)
+
+    def is_within(self, groups: range) -> bool:
+        """Whether all rows are of these key groups: they ascend by them."""
+        ends = self.rows["key_hash"].gather([0, len(self) - 1] if len(self) else [])
+        return all(group in groups for group in key_group(ends.to_numpy()).tolist())
+
+    @property
+    def hashes(self) -> Int64s:
+        """The hash of each row's key."""
+        return self.rows["key_hash"].to_numpy()
 
     @cached_property
     def key_columns(self) -> pl.DataFrame:
@@ -241,16 +288,52 @@ def _same(left: pl.DataFrame, left_row: Int64s, right: pl.DataFrame, right_row: 
     return same
 
 
+@dataclass(frozen=True)
+class Tables:
+    """Tables side by side, one segment as a whole."""
+
+    tables: Mapping[str, Segment]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.tables.values()))
+
+    @cached_property
+    def over_us(self) -> int:
+        """The watermark at which all of it is forgotten."""
+        return max((table.over_us for table in self.tables.values()), default=BEGINNING)
+
+    def is_within(self, groups: range) -> bool:
+        """Whether all rows are of these key groups."""
+        return all(table.is_within(groups) for table in self.tables.values())
+
+    @property
+    def hashes(self) -> Int64s:
+        """The hash of each row's key."""
+        return np.concatenate([_NONE, *(table.hashes for table in self.tables.values())])
+
+    def within(self, owned: range) -> Tables:
+        """The rows of the given key groups."""
+        return Tables({name: table.within(owned) for name, table in self.tables.items()})
+
+
+S = TypeVar("S", bound="Segment | Tables", default=Segment)
+
+
 @dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Generic[S]):
     """The state of one shard: segments from the oldest to the newest."""
 
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[S, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(segment) for segment in self.segments)
 
-    def find(self, units: Units) -> Found:
+    def table(self: Stack[Tables], name: str) -> Stack:
+        """One of the tables that stand side by side."""
+        tables = (segment.tables.get(name) for segment in self.segments)
+        return Stack(tuple(table for table in tables if table is not None and len(table)))
+
+    def find(self: Stack, units: Units) -> Found:
         """The rows that hold for `units`."""
         missing = np.arange(len(units))
         unit: list[Int64s] = []
@@ -263,7 +346,7 @@ class Stack:
                 break
         return Found(stack=self, unit=np.concatenate([_NONE, *unit]), row=tuple(row))
 
-    def rows_where(self, chosen: Sequence[Bools]) -> pl.DataFrame | None:
+    def rows_where(self: Stack, chosen: Sequence[Bools]) -> pl.DataFrame | None:
         """The rows marked in `chosen`, one mask a segment, that still count.
 
         A row counts if no newer segment knows its unit.
@@ -271,26 +354,28 @@ class Stack:
         kept = []
         for depth, (segment, mask) in enumerate(zip(self.segments, chosen, strict=True)):
             row = np.flatnonzero(mask)
-            kept.append(segment.rows[row[_unknown_to(self.segments[depth + 1 :], segment, row)]])
+            if not segment.appends:
+                row = row[_unknown_to(self.segments[depth + 1 :], segment, row)]
+            kept.append(segment.rows[row])
         return pl.concat(kept) if kept else None
 
-    def within(self, owned: range) -> Stack:
+    def within(self, owned: range) -> Stack[S]:
         """The state of the given key groups only."""
-        parts = (segment.within(owned) for segment in self.segments)
+        parts: Any = (segment.within(owned) for segment in self.segments)  # each as it was
         return Stack(tuple(part for part in parts if len(part)))
 
-    def alive(self, watermark_us: int) -> pl.DataFrame | None:
+    def alive(self: Stack, watermark_us: int) -> pl.DataFrame | None:
         """Every row that counts and is not forgotten; reads all state."""
         return self.rows_where([s.forget_us > watermark_us for s in self.segments])
 
-    def count_keys(self, watermark_us: int) -> int:
+    def count_keys(self: Stack, watermark_us: int) -> int:
         """How many keys hold anything that is not forgotten; reads all state."""
         alive = self.alive(watermark_us)
         if alive is None:
             return 0
         return alive.select(c for c in alive.columns if c.startswith(KEY_PREFIX)).n_unique()
 
-    def put(self, segment: Segment | None, keeps: Sequence[int]) -> Stack:
+    def put(self, segment: S | None, keeps: Sequence[int]) -> Stack[S]:
         """The stack after a step: of its segments the ones it keeps, and `segment` on top."""
         kept = tuple(self.segments[nth] for nth in keeps)
         return Stack(kept if segment is None else (*kept, segment))
@@ -327,18 +412,38 @@ class Found:
         return masks
 
 
-def merged(older: Segment, newer: Segment, *, watermark_us: int) -> Segment:
+def merged(older: S, newer: S, *, watermark_us: int) -> S:
     """One segment for two neighbours, without what is superseded or forgotten at the watermark."""
+    if isinstance(older, Segment) and isinstance(newer, Segment):
+        return _merged(older, newer, watermark_us)  # type: ignore[return-value]  # S is Segment
+    if isinstance(older, Tables) and isinstance(newer, Tables):
+        tables = {**older.tables, **newer.tables}
+        for name in older.tables.keys() & newer.tables.keys():
+            tables[name] = _merged(older.tables[name], newer.tables[name], watermark_us)
+        return Tables(tables)  # type: ignore[return-value]  # S is Tables
+    raise TypeError(f"{type(older).__name__} and {type(newer).__name__} do not merge")
+
+
+def _merged(older: Segment, newer: Segment, watermark_us: int) -> Segment:
     counts = older.forget_us > watermark_us
     fresh = np.flatnonzero(newer.forget_us > watermark_us)
     if not counts.any():
-        return Segment(taken(newer.rows, fresh), newer.unit_time)
-    counts[older.find(newer.distinct_units)[1]] = False
+        return Segment(taken(newer.rows, fresh), newer.unit_time, newer.appends)
+    if not newer.appends:
+        counts[older.find(newer.distinct_units)[1]] = False
     kept = np.flatnonzero(counts)
     row = np.concatenate([kept, fresh + len(older)])
     rows = pl.concat([older.rows, newer.rows])
     places = np.concatenate([older.places[kept], newer.places[fresh]])
-    return Segment(rows[row[_unit_order(places, rows, row, older.unit_time)]], older.unit_time)
+    in_order = rows[row[_unit_order(places, rows, row, older.unit_time)]]
+    return Segment(in_order, older.unit_time, older.appends)
+
+
+def time_order(key_hash: Int64s, time_us: Int64s) -> Int64s:
+    """The order by place, then by time, then as given."""
+    places = place(key_hash)
+    order = np.argsort(places, kind="stable")
+    return order[order_within(np.cumsum(is_new(places[order])), time_us[order])]
 
 
 def _unit_order(places: UInt64s, rows: pl.DataFrame, row: Int64s, unit_time: str | None) -> Int64s:
@@ -350,7 +455,7 @@ def _unit_order(places: UInt64s, rows: pl.DataFrame, row: Int64s, unit_time: str
     return order[order_within(np.cumsum(is_new(places[order])), time_us)]
 
 
-def compacted(stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment, int]:
+def compacted(stack: Stack[S], top: S, *, watermark_us: int) -> tuple[S, int]:
     """`top` merged with the newest segments of its size class or a smaller one, and how many
     of them it replaces.
 
@@ -367,5 +472,5 @@ def compacted(stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment
     return top, replaces
 
 
-def _size_class(segment: Segment) -> int:
+def _size_class(segment: Segment | Tables) -> int:
     return len(segment).bit_length()

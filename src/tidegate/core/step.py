@@ -8,16 +8,17 @@ clock. Nothing it returns is visible before the epoch commits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
+from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.events import Events
 from tidegate.core.hashing import key_group
-from tidegate.core.segments import Segment, Stack, compacted
+from tidegate.core.segments import Segment, Stack, Tables, compacted
 from tidegate.errors import MisplacedRow
 
 
@@ -43,9 +44,24 @@ class Settled:
     """Current rows; or with a column `op`, changes of rows."""
     retracted: pl.DataFrame
     """Identities that were sent before and count no more."""
-    segment: Segment | None
-    """Complete for every unit that changed; None if none did."""
+    segment: Segment | Tables | None
+    """All that changed; None if nothing did."""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readable:
+    """Rows of state for people: the key of each, what is held, and until which watermark."""
+
+    key_hash: Int64s
+    keys: pl.DataFrame
+    values: pl.DataFrame
+    forget_us: Int64s
+    what: str = "windows"
+
+
+Chosen = Callable[[Segment], Bools]
+"""Says which rows of a table of state are meant."""
 
 J = TypeVar("J", bound=Turned)
 M = TypeVar("M")
@@ -57,26 +73,30 @@ class Operator(Protocol[J, M]):
     An operator is a value: it remembers nothing between calls but what stands in segments.
     """
 
-    def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> J:
+    def judge(self, held: Stack[Any], arrived: Sequence[Events], clock: Clock) -> J:
         """Decide by the watermark before the epoch which rows enter; one `Events` an input."""
         ...
 
-    def merge(self, held: Stack, judged: J, clock: Clock) -> M:
+    def merge(self, held: Stack[Any], judged: J, clock: Clock) -> M:
         """Bring the accepted rows together with what is held of the units they touch."""
         ...
 
-    def settle(self, held: Stack, merged: M, clock: Clock) -> Settled:
+    def settle(self, held: Stack[Any], merged: M, clock: Clock) -> Settled:
         """Close, send and forget by the watermark after the epoch."""
         ...
 
-    def show(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows of state as a user would be sent them."""
-        ...
-
-    def over_us(self, held: Stack, watermark_us: int) -> int | None:
+    def over_us(self, held: Stack[Any], watermark_us: int) -> int | None:
         """The watermark of a flush: one microsecond past the latest time at which anything held
         is forgotten, unbounded lateness taken as 0; None if nothing is held.
         """
+        ...
+
+    def count_keys(self, held: Stack[Any], watermark_us: int) -> int:
+        """How many keys hold anything that is not forgotten; reads all state."""
+        ...
+
+    def readable(self, held: Stack[Any], chosen: Chosen) -> Readable | None:
+        """What is held, as a user would be sent it; None if nothing is."""
         ...
 
 
@@ -84,10 +104,11 @@ class Operator(Protocol[J, M]):
 class Changes:
     """How a stack of segments becomes the next: which ones it keeps, and `segment` on top."""
 
-    segment: Segment | None
+    segment: Any
+    """A `Segment`, or `Tables`, as the operator keeps them; or None."""
     keeps: tuple[int, ...]
 
-    def apply(self, held: Stack) -> Stack:
+    def apply(self, held: Stack[Any]) -> Stack[Any]:
         """The stack after the epoch."""
         return held.put(self.segment, self.keeps)
 
@@ -105,7 +126,7 @@ class StepResult:
 
 def step(
     operator: Operator[J, M],
-    held: Stack,
+    held: Stack[Any],
     arrived: Sequence[Events],
     clock: Clock,
     *,
@@ -126,13 +147,14 @@ def step(
         changes=_changes(held, settled.segment, clock),
         counts={
             **judged.counts,
+            **settled.counts,
             "sent": settled.sent.height,
             "retracted": settled.retracted.height,
         },
     )
 
 
-def _changes(held: Stack, segment: Segment | None, clock: Clock) -> Changes:
+def _changes(held: Stack[Any], segment: Segment | Tables | None, clock: Clock) -> Changes:
     """The new segment, merged with its neighbours where sizes ask for it.
 
     Segments that are forgotten as a whole go; a flush forgets all.

@@ -17,19 +17,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from tidegate.core.arrays import Int64s
 from tidegate.core.hashing import key_group
 from tidegate.core.segments import Stack
-from tidegate.core.step import Operator
+from tidegate.core.step import Operator, Readable
 from tidegate.eventtime import FOREVER
 from tidegate.state.cache import fetch_segment
 from tidegate.state.protocol import Entry, Folded, Store
 from tidegate.targets.rowtext import to_json_lines
 
 logger = logging.getLogger("tidegate")
-
-_HELD = ("sealed", "due_us", "forget_us", "id_out")
-"""What is shown of a window beside what a user would be sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +45,6 @@ class Folder:
     token: int
     operator_id: str
     operator: Operator  # type: ignore[type-arg]  # of any kind
-    keys: tuple[str, ...]
     interval_us: int
     folded_epoch: int
     folded_us: int
@@ -110,14 +105,21 @@ class Folder:
     def _keys(self, entries: Sequence[Entry], snapshot: Snapshot) -> pa.Table:
         stack = Stack(tuple(fetch_segment(self.store.depot, entry) for entry in entries))
         changed = [
-            segment.rows["key_hash"].to_numpy()
+            segment.hashes
             for entry, segment in zip(entries, stack.segments, strict=True)
             if epoch_of(entry) > self.folded_epoch
         ]
         if not changed:
-            return readable_keys(self.operator, self.keys, None)
-        alive = _alive(stack, np.unique(np.concatenate(changed)), snapshot.watermark_us)
-        return readable_keys(self.operator, self.keys, alive)
+            return _TABLE.empty_table()
+        hashes, watermark_us = np.unique(np.concatenate(changed)), snapshot.watermark_us
+        return readable_keys(
+            self.operator.readable(
+                stack,
+                lambda segment: (
+                    (segment.forget_us > watermark_us) & np.isin(segment.hashes, hashes)
+                ),
+            )
+        )
 
 
 def epoch_of(entry: Entry) -> int:
@@ -125,39 +127,22 @@ def epoch_of(entry: Entry) -> int:
     return int(entry.part.name.split("-")[1])
 
 
-def _alive(stack: Stack, hashes: Int64s, watermark_us: int) -> pl.DataFrame | None:
-    """All that is held of the keys with these hashes."""
-    return stack.rows_where(
-        [
-            (segment.forget_us > watermark_us)
-            & np.isin(segment.rows["key_hash"].to_numpy(), hashes)
-            for segment in stack.segments
-        ]
-    )
-
-
-def readable_keys(
-    operator: Operator,  # type: ignore[type-arg]  # of any kind
-    keys: Sequence[str],
-    rows: pl.DataFrame | None,
-) -> pa.Table:
+def readable_keys(rows: Readable | None) -> pa.Table:
     """Rows of state as one row a key, as `Folded.keys` describes it."""
-    if rows is None or rows.is_empty():
+    if rows is None:
         return _TABLE.empty_table()
-    shown = operator.show(rows)
-    held = rows.select(name for name in _HELD if name in rows.columns)
-    windows = pl.concat([shown.drop(keys), held], how="horizontal")
+    count = len(rows.key_hash)
     per_row = pl.DataFrame(
         [
-            _json("group_key", shown.select(keys), rows.height),
-            pl.Series("key_group", key_group(rows["key_hash"].to_numpy())).cast(pl.Int64),
-            _json("window", windows, rows.height),
-            rows["forget_us"].alias("forget_at"),
+            _json("group_key", rows.keys, count),
+            pl.Series("key_group", key_group(rows.key_hash)).cast(pl.Int64),
+            _json("row", rows.values, count),
+            pl.Series("forget_at", rows.forget_us),
         ]
     )
     per_key = per_row.group_by("group_key", maintain_order=True).agg(
         pl.col("key_group").first(),
-        (pl.lit('{"windows":[') + pl.col("window").str.join(",") + pl.lit("]}")).alias(
+        (pl.lit(f'{{"{rows.what}":[') + pl.col("row").str.join(",") + pl.lit("]}")).alias(
             "state_blob"
         ),
         pl.col("forget_at").max(),

@@ -156,7 +156,6 @@ def _folder(plan: Plan, standing: Standing, store: Store, recovered: Recovered) 
         token=recovered.token,
         operator_id=standing.operator_id,
         operator=standing.operator,
-        keys=tuple(plan.window.group_by),
         interval_us=us_of_ms(plan.pipeline.state_store.checkpoint_interval_ms),
         folded_epoch=recovered.folded_epoch,
         folded_us=recovered.folded_us or now_us(),

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
-from tidegate.core.hashing import key_group
 from tidegate.core.segment_format import from_bytes
-from tidegate.core.segments import Segment, Stack
+from tidegate.core.segments import Segment, Stack, Tables
 from tidegate.state.protocol import Depot, Entry
 
 _SHARDS = 64
 """Of so many shards a worker keeps the segments."""
 
-_HELD: OrderedDict[tuple[Depot, range], dict[Entry, Segment]] = OrderedDict()
+_HELD: OrderedDict[tuple[Depot, range], dict[Entry, Segment | Tables]] = OrderedDict()
 
 
-def held_stack(depot: Depot, entries: Sequence[Entry], owned: range) -> Stack:
+def held_stack(depot: Depot, entries: Sequence[Entry], owned: range) -> Stack[Any]:
     """The segments that `entries` name, from the oldest to the newest."""
     known = _HELD.pop((depot, owned), {})
     held = {
@@ -40,15 +40,8 @@ def forget_all() -> None:
     _HELD.clear()
 
 
-def fetch_segment(depot: Depot, entry: Entry) -> Segment:
+def fetch_segment(depot: Depot, entry: Entry) -> Segment | Tables:
     """The segment that an entry names, as far as it is in force, from the store."""
-    segment = from_bytes(depot.fetch(entry.part), trusted=True)
+    segment: Segment | Tables = from_bytes(depot.fetch(entry.part), trusted=True)
     in_force = range(entry.first_group, entry.end_group)
-    return segment if _all_within(segment, in_force) else segment.within(in_force)
-
-
-def _all_within(segment: Segment, groups: range) -> bool:
-    """Whether the first row and the last are of these key groups: rows ascend by them."""
-    ends = segment.rows["key_hash"].gather([0, len(segment) - 1]).to_numpy()
-    first, last = key_group(ends).tolist()
-    return first in groups and last in groups
+    return segment if segment.is_within(in_force) else segment.within(in_force)

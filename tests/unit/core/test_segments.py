@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,9 @@ from tidegate.core import local
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.hashing import place, xxhash64
 from tidegate.core.local import LocalRun
-from tidegate.core.segments import Segment, Stack, Units, compacted, merged
+from tidegate.core.segment_format import from_bytes, to_bytes
+from tidegate.core.segments import Segment, Stack, Tables, Units, compacted, merged, time_order
+from tidegate.errors import StateFormatError
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Window
 
@@ -319,6 +323,268 @@ def test_compacted_leaves_larger_segments_alone() -> None:
     stack = Stack((sized(100, 13), sized(50, 3)))
     top, replaces = compacted(stack, sized(10, 1), watermark_us=BEGINNING)
     assert (len(top), replaces) == (1, 0)
+
+
+# --- rows that are only ever added ------------------------------------------------------------
+
+
+def appended(*rows: tuple[Any, ...]) -> Segment:
+    """Rows of (hash, key, time, forget_us, note) in any order, each a unit of its own."""
+    return Segment.of_rows(segment(*rows, timed=True).rows, "start_us")
+
+
+def test_rows_in_any_order_are_put_in_that_of_place_and_time() -> None:
+    one = appended((5, "b", 9, 50, "b 9"), (1, "a", 7, 50, "a 7"), (5, "b", 2, 50, "b 2"))
+    assert notes(one.rows) == ["a 7", "b 2", "b 9"]
+    assert (one.unit_time, one.appends) == ("start_us", True)
+
+
+def test_rows_of_one_place_and_time_stay_in_their_order() -> None:
+    hashes, times = np.array([2, 1, 2, 1]), np.array([5, 5, 5, 4])
+    assert time_order(hashes, times).tolist() == [3, 1, 0, 2]
+
+
+def test_added_rows_never_take_the_place_of_others() -> None:
+    older = appended((1, "a", 0, 50, "one"), (1, "a", 5, 50, "two"))
+    newer = appended((1, "a", 0, 60, "three"))
+    stack = Stack((older, newer))
+    assert notes(stack.rows_where(everywhere(stack))) == ["one", "two", "three"]
+    both = merged(older, newer, watermark_us=BEGINNING)
+    assert notes(both.rows) == ["one", "three", "two"]
+    assert both.appends
+
+
+def test_added_rows_are_left_out_once_forgotten() -> None:
+    older = appended((1, "a", 0, 50, "one"), (1, "a", 5, 70, "two"))
+    newer = appended((1, "a", 0, 60, "three"))
+    assert notes(merged(older, newer, watermark_us=50).rows) == ["three", "two"]
+    assert notes(merged(older, newer, watermark_us=60).rows) == ["two"]
+    last = merged(older, newer, watermark_us=70)
+    assert (len(last), last.appends) == (0, True)
+
+
+def test_what_is_within_key_groups_is_still_only_added_to() -> None:
+    assert appended((1, "a", 0, 50, "one")).within(range(1, 2)).appends
+
+
+# --- rows of a key between two times ----------------------------------------------------------
+
+
+def between(one: Segment, *wanted: tuple[int, str | None, int, int]) -> list[tuple[int, int]]:
+    until_us = np.array([last for *_, last in wanted], dtype=np.int64)
+    return pairs(one.between(units(*((h, k, first) for h, k, first, _ in wanted)), until_us))
+
+
+def test_between_has_both_bounds_in() -> None:
+    one = appended(*((1, "a", at, 90, "") for at in (0, 5, 5, 10)))
+    assert between(one, (1, "a", 5, 10)) == [(0, 1), (0, 2), (0, 3)]
+    assert between(one, (1, "a", 1, 4), (1, "a", 6, 9)) == []
+    assert between(one, (1, "a", 7, 3)) == []
+
+
+def test_between_gives_nothing_of_keys_that_only_share_the_hash() -> None:
+    one = appended((1, "a", 0, 90, ""), (1, "b", 0, 90, ""), (1, None, 0, 90, ""))
+    assert between(one, (1, "b", -9, 9), (1, "c", -9, 9), (1, None, -9, 9)) == [(0, 1), (2, 2)]
+
+
+def test_between_finds_nothing_where_there_is_nothing() -> None:
+    assert between(appended(), (1, "a", 0, 9)) == []
+    assert between(appended((1, "a", 0, 90, ""))) == []
+
+
+def test_a_segment_without_times_has_no_rows_between_two() -> None:
+    with pytest.raises(ValueError, match="without times"):
+        KEYED.between(units((1, "a", 0)), np.array([9]))
+
+
+few_hashes = st.sampled_from([-1, 0, 1, 255, 256])
+few_keys = st.sampled_from(["a", "b", None])
+timed_rows = st.lists(st.tuples(few_hashes, few_keys, st.integers(-5, 5)), max_size=25)
+ranges = st.lists(
+    st.tuples(few_hashes, few_keys, st.integers(-7, 7), st.integers(-7, 7)), max_size=8
+)
+
+
+@given(rows=timed_rows, wanted=ranges)
+def test_between_finds_what_looking_at_every_row_finds(
+    rows: list[tuple[int, str | None, int]], wanted: list[tuple[int, str | None, int, int]]
+) -> None:
+    one = appended(*((*row, 90, "") for row in rows))
+    held = one.rows.select("key_hash", "key.k", "start_us").rows()
+    assert between(one, *wanted) == [
+        (unit, row)
+        for unit, (hash_, key, first, last) in enumerate(wanted)
+        for row, (held_hash, held_key, at) in enumerate(held)
+        if (hash_, key) == (held_hash, held_key) and first <= at <= last
+    ]
+
+
+@given(rows=timed_rows, later=timed_rows)
+def test_merged_rows_that_are_only_added_are_all_there_in_order(
+    rows: list[tuple[int, str | None, int]], later: list[tuple[int, str | None, int]]
+) -> None:
+    older = appended(*((*row, 90, f"old {nth}") for nth, row in enumerate(rows)))
+    newer = appended(*((*row, 90, f"new {nth}") for nth, row in enumerate(later)))
+    both = merged(older, newer, watermark_us=0)
+    assert sorted(notes(both.rows)) == sorted([*notes(older.rows), *notes(newer.rows)])
+    places, times = both.places.tolist(), both.rows["start_us"].to_list()
+    assert [*zip(places, times, strict=True)] == sorted(zip(places, times, strict=True))
+
+
+# --- tables side by side ----------------------------------------------------------------------
+
+SIDE_BY_SIDE = Tables(
+    {
+        "left": appended((1, "a", 0, 50, "left a"), (200, "b", 0, 60, "left b")),
+        "right": segment((1, "a", 70, "right a")),
+        "none": segment(),
+    }
+)
+
+
+def all_notes(tables: Tables) -> dict[str, list[str]]:
+    return {name: notes(table.rows) for name, table in tables.tables.items()}
+
+
+def test_tables_are_as_long_as_all_of_them_and_over_when_the_last_is() -> None:
+    assert (len(SIDE_BY_SIDE), SIDE_BY_SIDE.over_us) == (3, 70)
+    assert (len(Tables({})), Tables({}).over_us) == (0, BEGINNING)
+    assert SIDE_BY_SIDE.hashes.tolist() == [1, 200, 1]
+
+
+def test_tables_are_cut_by_key_groups_together() -> None:
+    assert all_notes(SIDE_BY_SIDE.within(range(128))) == {
+        "left": ["left a"],
+        "right": ["right a"],
+        "none": [],
+    }
+    assert all_notes(SIDE_BY_SIDE.within(range(128, 256)))["left"] == ["left b"]
+    assert SIDE_BY_SIDE.within(range(128)).tables["left"].appends
+
+
+def test_tables_lie_within_key_groups_if_all_of_them_do() -> None:
+    assert SIDE_BY_SIDE.is_within(range(1, 201))
+    assert not SIDE_BY_SIDE.is_within(range(1, 200))
+    assert not SIDE_BY_SIDE.is_within(range(2, 256))
+    assert Tables({"none": segment()}).is_within(range(1))
+
+
+def test_tables_of_one_name_are_merged_and_others_stand_beside_them() -> None:
+    newer = Tables(
+        {
+            "left": appended((1, "a", 0, 90, "left a again")),
+            "right": segment((1, "a", 90, "right a, newer")),
+            "marks": appended((1, "a", 0, 90, "mark")),
+        }
+    )
+    both = merged(SIDE_BY_SIDE, newer, watermark_us=50)
+    assert all_notes(both) == {
+        "left": ["left a again", "left b"],
+        "right": ["right a, newer"],
+        "none": [],
+        "marks": ["mark"],
+    }
+    assert both.tables["left"].appends
+    assert not both.tables["right"].appends
+
+
+def test_tables_and_a_segment_do_not_merge() -> None:
+    with pytest.raises(TypeError, match="Tables and Segment do not merge"):
+        merged(SIDE_BY_SIDE, KEYED, watermark_us=0)
+
+
+def test_a_stack_of_tables_is_a_stack_for_each() -> None:
+    newer = Tables({"right": segment((9, "c", 90, "right c"))})
+    stack = Stack((SIDE_BY_SIDE, newer))
+    assert [notes(each.rows) for each in stack.table("left").segments] == [["left a", "left b"]]
+    assert len(stack.table("right").segments) == 2
+    assert stack.table("none").segments == ()
+    assert stack.table("nobody").segments == ()
+    assert len(stack) == 4
+    assert len(stack.within(range(200, 256)).segments) == 1
+
+
+def same(one: Tables, other: Tables) -> bool:
+    return one.tables.keys() == other.tables.keys() and all(
+        table.rows.equals(other.tables[name].rows)
+        and (table.unit_time, table.appends)
+        == (other.tables[name].unit_time, other.tables[name].appends)
+        for name, table in one.tables.items()
+    )
+
+
+LISTS = Tables(
+    {
+        "lists": Segment(
+            KEYED.rows.with_columns(
+                pl.Series("some", [[1], [], None, [2, 3], [], []], dtype=pl.List(pl.Int64)),
+                pl.Series("hollow", [[]] * 6, dtype=pl.List(pl.String)),
+            )
+        )
+    }
+)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("tables", [SIDE_BY_SIDE, LISTS, Tables({}), Tables({"none": segment()})])
+def test_tables_are_the_same_after_a_trip_through_bytes(tables: Tables, trusted: bool) -> None:
+    found = from_bytes(to_bytes(tables), trusted=trusted)
+    assert isinstance(found, Tables)
+    assert same(found, tables)
+    assert to_bytes(found) == to_bytes(tables)
+
+
+def test_a_segment_that_is_only_added_to_is_so_after_a_trip_through_bytes() -> None:
+    found = from_bytes(to_bytes(appended((1, "a", 0, 50, "one"))))
+    assert (found.unit_time, found.appends) == ("start_us", True)
+    assert not from_bytes(to_bytes(KEYED)).appends
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 100, -1, -9, -200])
+def test_tables_cut_short_are_refused(cut: int) -> None:
+    with pytest.raises(StateFormatError, match="not readable"):
+        from_bytes(to_bytes(SIDE_BY_SIDE)[:cut])
+
+
+@given(nth=st.integers(0, 10**6), flip=st.integers(1, 255))
+def test_tables_with_a_broken_byte_are_refused_or_read_but_never_end_otherwise(
+    nth: int, flip: int
+) -> None:
+    data = bytearray(to_bytes(SIDE_BY_SIDE))
+    data[nth % len(data)] ^= flip
+    with contextlib.suppress(StateFormatError):
+        from_bytes(bytes(data))
+
+
+def test_tables_within_tables_are_refused() -> None:
+    inner = pa.array([to_bytes(SIDE_BY_SIDE)], pa.large_binary())
+    with pytest.raises(StateFormatError, match="the table 'left' holds tables"):
+        from_bytes(file_of({"table": pa.array(["left"]), "bytes": inner}))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"bytes": pa.array([b""], pa.large_binary())},
+        {"table": pa.array(["left"])},
+        {"table": pa.array(["left"]), "bytes": pa.array([None], pa.large_binary())},
+        {"table": pa.array(["left"]), "bytes": pa.array([7])},
+        {"table": pa.array(["left"]), "bytes": pa.array([b"no"], pa.large_binary())},
+    ],
+)
+def test_what_is_marked_as_tables_and_holds_none_is_refused(columns: dict[str, pa.Array]) -> None:
+    with pytest.raises(StateFormatError, match="not readable"):
+        from_bytes(file_of(columns))
+
+
+def file_of(columns: dict[str, pa.Array]) -> bytes:
+    """An Arrow file that says that it holds tables."""
+    metadata = pa.ipc.open_file(pa.py_buffer(to_bytes(SIDE_BY_SIDE))).schema.metadata
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
 
 
 # --- keys that share a hash -------------------------------------------------------------------

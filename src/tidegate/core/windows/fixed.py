@@ -22,9 +22,9 @@ from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.lateness import Late, moved
 from tidegate.core.segments import Stack, Units
-from tidegate.core.step import Settled
+from tidegate.core.step import Chosen, Readable, Settled
 from tidegate.core.windows.plan import WindowPlan, instants
-from tidegate.core.windows.settling import Touched, over_us, settle
+from tidegate.core.windows.settling import Touched, over_us, readable, settle
 
 
 def assign(
@@ -213,6 +213,14 @@ class FixedWindow:
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush."""
         return over_us(held, "start_us", self.width_us, self.plan.lateness, watermark_us)
+
+    def count_keys(self, held: Stack, watermark_us: int) -> int:
+        """How many keys hold windows that are not forgotten."""
+        return held.count_keys(watermark_us)
+
+    def readable(self, held: Stack, chosen: Chosen) -> Readable | None:
+        """Held windows for people."""
+        return readable(held, chosen, self.show, list(self.plan.keys))
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tidegate.core.arrays import Bools, Int64s, covered, is_new
+from tidegate.core.arrays import Bools, Int64s, is_new
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
 from tidegate.core.events import Events, Keys, together
@@ -26,10 +26,11 @@ from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
 from tidegate.core.lateness import Late, moved
 from tidegate.core.segments import Found, Stack, Units
-from tidegate.core.step import Settled
+from tidegate.core.step import Chosen, Readable, Settled
+from tidegate.core.windows.entering import Places, verdict
 from tidegate.core.windows.folding import Folded, Items, fold
 from tidegate.core.windows.plan import WindowPlan, instants
-from tidegate.core.windows.settling import Touched, over_us, settle
+from tidegate.core.windows.settling import Touched, over_us, readable, settle
 from tidegate.eventtime import LONGEST_US, US_PER_MS
 
 
@@ -62,21 +63,12 @@ class Held:
             sealed=rows["sealed"].to_numpy(),
         )
 
-    def cover(self, key: Int64s, at_us: Int64s, *, sealed: bool) -> Bools:
-        """Whether each time lies inside a session of its key, among the sealed or the others."""
-        chosen = np.flatnonzero(self.sealed == sealed)
-        inside = np.zeros(len(key), np.bool_)
-        if len(chosen) == 0 or len(key) == 0:
-            return inside
-        concerned = np.flatnonzero(np.isin(key, self.key[chosen]))
-        inside[concerned] = covered(
-            key[concerned],
-            at_us[concerned],
-            self.key[chosen],
-            self.first_us[chosen],
-            self.last_us[chosen],
+    @property
+    def places(self) -> Places:
+        """Where they lie."""
+        return Places(
+            key=self.key, first_us=self.first_us, last_us=self.last_us, sealed=self.sealed
         )
-        return inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +125,14 @@ class SessionWindow:
         keys = self.plan.keys_of(events)
         units = Units(key_hash=keys.key_hash, keys=keys.columns)
         recalled = Held.read(held.find(units), self.schema, clock)
-        late, sealed, reassigned = self._verdict(events, keys.of_row, recalled, clock)
+        late, sealed, reassigned = verdict(
+            events.event_us,
+            keys.of_row,
+            recalled.places,
+            gap_us=self._judged_gap_us,
+            lateness=self.plan.lateness,
+            clock=clock,
+        )
         enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
         accepted = events.take(enters) if len(gone) else events
         if self.plan.lateness.reassign_within_us is not None:
@@ -163,23 +162,6 @@ class SessionWindow:
             return events, gap_us, 0
         kept = np.flatnonzero(gap_ms > 0)
         return events.take(kept), gap_us[kept], len(events) - len(kept)
-
-    def _verdict(
-        self, events: Events, key: Int64s, held: Held, clock: Clock
-    ) -> tuple[Bools, Bools, Bools]:
-        """For each row whether it is late, late for a sealed session, reassigned."""
-        own_close_us = events.event_us + self._judged_gap_us + 1
-        late = own_close_us <= self.plan.lateness.horizon_us(clock)
-        old = np.flatnonzero(late)
-        late[old] = ~held.cover(key[old], events.event_us[old], sealed=False)
-        sealed = held.cover(key, events.event_us, sealed=True)
-        late |= sealed
-        reassigned = late & self.plan.lateness.reassignable(events.event_us, clock)
-        again = np.flatnonzero(reassigned)
-        at_us = np.full(len(again), clock.before_us)
-        sealed[again] = held.cover(key[again], at_us, sealed=True)
-        reassigned &= ~sealed
-        return late & ~reassigned, sealed, reassigned
 
     @property
     def _judged_gap_us(self) -> int:
@@ -287,6 +269,14 @@ class SessionWindow:
     def over_us(self, held: Stack, watermark_us: int) -> int | None:
         """The watermark of a flush."""
         return over_us(held, "close_us", -1, self.plan.lateness, watermark_us)
+
+    def count_keys(self, held: Stack, watermark_us: int) -> int:
+        """How many keys hold windows that are not forgotten."""
+        return held.count_keys(watermark_us)
+
+    def readable(self, held: Stack, chosen: Chosen) -> Readable | None:
+        """Held windows for people."""
+        return readable(held, chosen, self.show, list(self.plan.keys))
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""

@@ -9,7 +9,7 @@ nothing is written for them: the watermark implies what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from tidegate.core.clock import Clock
 from tidegate.core.emission import AT_ONCE, Emission
 from tidegate.core.lateness import Lateness
 from tidegate.core.segments import Found, Segment, Stack, Units
-from tidegate.core.step import Settled
+from tidegate.core.step import Chosen, Readable, Settled
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
 
@@ -147,3 +147,22 @@ def over_us(
         if segment.over_us > watermark_us
     ]
     return max(ends) + plus_us + (lateness.allowed_us or 0) + 1 if ends else None
+
+
+_HELD = ("sealed", "due_us", "forget_us", "id_out")
+"""What is shown of a window beside what a user would be sent."""
+
+
+def readable(held: Stack, chosen: Chosen, show: Show, keys: Sequence[str]) -> Readable | None:
+    """Held windows as a user would be sent them."""
+    rows = held.rows_where([chosen(segment) for segment in held.segments])
+    if rows is None or rows.is_empty():
+        return None
+    shown = show(rows)
+    beside = rows.select(name for name in _HELD if name in rows.columns)
+    return Readable(
+        key_hash=rows["key_hash"].to_numpy(),
+        keys=shown.select(keys),
+        values=pl.concat([shown.drop(keys), beside], how="horizontal"),
+        forget_us=rows["forget_us"].to_numpy(),
+    )
