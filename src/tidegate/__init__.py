@@ -17,6 +17,7 @@ from tidegate.errors import ConfigError, TidegateError
 from tidegate.frontends.python import pipeline, run_streaming_pipeline
 from tidegate.pipeline import (
     Aggregation,
+    Join,
     Pipeline,
     RunSettings,
     Source,
@@ -27,13 +28,15 @@ from tidegate.pipeline import (
 )
 
 if TYPE_CHECKING:
-    from tidegate.core.local import LocalRun, windows_of
+    from tidegate.core.local import LocalJoin, LocalRun, windows_of
     from tidegate.sources import memory_stream
     from tidegate.targets import memory_table
 
 __all__ = [
     "Aggregation",
     "ConfigError",
+    "Join",
+    "LocalJoin",
     "LocalRun",
     "Pipeline",
     "RunSettings",
@@ -52,6 +55,7 @@ __all__ = [
 
 
 _LOADED_WHEN_USED = {
+    "LocalJoin": "tidegate.core.local",
     "LocalRun": "tidegate.core.local",
     "windows_of": "tidegate.core.local",
     "memory_stream": "tidegate.sources",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -83,9 +83,7 @@ def _plan(bound: BoundWindow) -> WindowPlan:
     unbounded = window.allowed_lateness_ms == "unbounded"
     return WindowPlan(
         keys={name: polars_type(datatype) for name, datatype in bound.keys.items()},
-        aggregates=Aggregates(
-            {each.aggregation.output_name: _aggregate(each) for each in bound.aggregations}
-        ),
+        aggregates=aggregates_of(bound.aggregations),
         lateness=Lateness(
             allowed_us=None if unbounded else window.allowed_lateness_us,
             reassign_within_us=window.max_lateness_us,
@@ -106,6 +104,11 @@ def _moment(window: Window) -> Moment:
         return "every"
     reopens = window.emit == "on_watermark" and window.late_data == "reopen"
     return "closed" if reopens else "forgotten"
+
+
+def aggregates_of(bound: Sequence[BoundAggregation]) -> Aggregates:
+    """What computes the aggregations."""
+    return Aggregates({each.aggregation.output_name: _aggregate(each) for each in bound})
 
 
 def _aggregate(bound: BoundAggregation) -> Aggregate:

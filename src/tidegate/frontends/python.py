@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline import Pipeline, RunSettings, Source, StateStore, Target, Watermark, Window
+from tidegate.pipeline import (
+    Join,
+    Pipeline,
+    RunSettings,
+    Source,
+    StateStore,
+    Target,
+    Watermark,
+    Window,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +33,8 @@ def run_streaming_pipeline(  # noqa: PLR0913 - one keyword for each part
     *,
     sources: Source | Sequence[Source],
     target: Target,
-    window: Window,
+    window: Window | None = None,
+    join: Join | None = None,
     state_store: StateStore | None = None,
     name: str | None = None,
     watermark: Watermark | None = None,
@@ -35,15 +45,19 @@ def run_streaming_pipeline(  # noqa: PLR0913 - one keyword for each part
 ) -> RunResult:
     """Make a pipeline and run it to its end; `settings` are those of `RunSettings`.
 
-    The name, under which state is kept, is by default made of the first source and the window.
+    The name, under which state is kept, is by default made of the first source and the kind of
+    the window or join.
     """
     parts = {"watermark": watermark, "channels": channels, "late": late, "rejected": rejected}
     first = sources if isinstance(sources, Source) else next(iter(sources), None)
+    operator = window or join
+    kind = operator.kind if operator else "nothing"
     made = Pipeline(
-        name=name or f"{first.name if first else 'pipeline'}-{window.kind}",
+        name=name or f"{first.name if first else 'pipeline'}-{kind}",
         sources=sources,
         target=target,
         window=window,
+        join=join,
         state_store=state_store,
         **{key: value for key, value in parts.items() if value is not None},  # type: ignore[arg-type]
     )

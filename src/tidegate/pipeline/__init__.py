@@ -10,6 +10,8 @@ reads a clock, a file or the network.
 from tidegate.pipeline.binding import BoundAggregation, BoundWindow, Columns, bind, check_columns
 from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
 from tidegate.pipeline.fingerprint import changes
+from tidegate.pipeline.join import Join, JoinKind, JoinType, Side
+from tidegate.pipeline.join_binding import BoundJoin, bind_join, check_join_columns
 from tidegate.pipeline.pipeline import Pipeline
 from tidegate.pipeline.pipeline_rules import MAIN, REJECTED
 from tidegate.pipeline.run_settings import KEY_GROUPS, RunSettings
@@ -30,13 +32,18 @@ __all__ = [
     "Aggregation",
     "AggregationKind",
     "BoundAggregation",
+    "BoundJoin",
     "BoundWindow",
     "Columns",
     "DataType",
     "Emit",
+    "Join",
+    "JoinKind",
+    "JoinType",
     "LateData",
     "Pipeline",
     "RunSettings",
+    "Side",
     "Source",
     "StateStore",
     "Target",
@@ -45,6 +52,8 @@ __all__ = [
     "WindowKind",
     "aggregate_result",
     "bind",
+    "bind_join",
     "changes",
     "check_columns",
+    "check_join_columns",
 ]

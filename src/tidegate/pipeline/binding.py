@@ -70,8 +70,10 @@ def bind(window: Window, columns: Columns) -> BoundWindow:
     if problems := check_columns(window, columns):
         raise ConfigError(problems)
     columns = _with_original_time(window, columns)
-    keys = FrozenMapping({name: _type(columns[name]) for name in window.group_by})
-    return BoundWindow(window, keys, tuple(_bound(each, columns) for each in window.aggregations))
+    keys = FrozenMapping({name: column_type(columns[name]) for name in window.group_by})
+    return BoundWindow(
+        window, keys, tuple(bound_aggregation(each, columns) for each in window.aggregations)
+    )
 
 
 def check_columns(window: Window, columns: Columns, of: str = "the input") -> list[Problem]:
@@ -97,13 +99,15 @@ def _with_original_time(window: Window, columns: Columns) -> Columns:
     return {**columns, ORIGINAL_EVENT_TS: TIMESTAMP}
 
 
-def _type(written: str | DataType) -> DataType:
+def column_type(written: str | DataType) -> DataType:
+    """The type of a column, however it was given."""
     return DataType.parse(written) if isinstance(written, str) else written
 
 
-def _bound(aggregation: Aggregation, columns: Columns) -> BoundAggregation:
+def bound_aggregation(aggregation: Aggregation, columns: Columns) -> BoundAggregation:
+    """An aggregation with its types."""
     column = aggregation.input_column
-    input_type = None if column is None else _type(columns[column])
+    input_type = None if column is None else column_type(columns[column])
     return BoundAggregation(aggregation, input_type, aggregate_result(aggregation.kind, input_type))
 
 
@@ -158,7 +162,7 @@ class _Reader:
             hint = did_you_mean(name, self.columns, f"columns are {', '.join(self.columns)}")
             return None, [Problem("", shown(name), f"a column of {self.of}", hint)]
         try:
-            return _type(self.columns[name]), []
+            return column_type(self.columns[name]), []
         except ConfigError as error:
             return None, _of_column(name, error)
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.pipeline.binding import BoundWindow
-from tidegate.pipeline.graph import bound_operators, inputs_of, sinks_of
+from tidegate.pipeline.graph import Bound, bound_operators, inputs_of, sinks_of
+from tidegate.pipeline.join import Join
+from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.masking import listed, masked
 from tidegate.pipeline.pipeline_rules import REJECTED
-from tidegate.pipeline.sizing import bytes_per_window, growing_parts
+from tidegate.pipeline.sizing import bytes_per_row, bytes_per_window, growing_parts
 from tidegate.pipeline.source import ARRIVAL, Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
@@ -103,7 +105,82 @@ def _watermark(watermark: Watermark) -> str:
     return "; ".join(parts)
 
 
-def _operator(pipeline: Pipeline, window: Window) -> Iterator[str]:
+def _operator(pipeline: Pipeline, operator: Window | Join) -> Iterator[str]:
+    if isinstance(operator, Join):
+        return _join(operator)
+    return _window(pipeline, operator)
+
+
+def _join(join: Join) -> Iterator[str]:
+    yield f"joins     {join.left} (left) with {join.right} (right), {join.type}"
+    equal = "NULL equals NULL" if join.null_keys_equal else "NULL equals nothing"
+    yield f"keys      {', '.join(join.on)}; {equal}"
+    yield f"matches   {_near(join)}"
+    if join.condition is not None:
+        yield f"          where {' '.join(join.condition.split())}"
+    for side in ("left", "right"):
+        for each in getattr(join, f"{side}_aggregations"):
+            yield f"computes  {each.output_name} = {_aggregation(each)}, of the {side} session"
+    held = f", and {duration_text(join.allowed_lateness_ms)}" if join.allowed_lateness_ms else ""
+    yield f"waits     until the watermark passes the last time that could match{held}"
+    yield f"late      {_late_in_join(join)}"
+    yield f"sends     {_SENDS[join.type]}"
+
+
+_SENDS: Final = {
+    "inner": "each pair once",
+    "left": "each pair once; left rows that match nothing, when they can match no more",
+    "right": "each pair once; right rows that match nothing, when they can match no more",
+    "full": "each pair once; rows that match nothing, when they can match no more",
+    "semi": "each left row once, with its first match",
+    "anti": "left rows that match nothing, when they can match no more",
+}
+
+
+def _near(join: Join) -> str:
+    if join.kind == "interval":
+        return f"right time - left time {_bounds(join)}"
+    if join.kind == "tumbling_tumbling":
+        return f"rows in the same pane of {duration_text(join.size_ms or 0)}"
+    if join.kind == "tumbling_sliding":
+        left, right = duration_text(join.left_size_ms or 0), duration_text(join.right_size_ms or 0)
+        slide = duration_text(join.right_slide_ms or 0)
+        if join.match == "same_pane":
+            return f"right rows in the left row's pane of {left} (panes of {right} every {slide})"
+        return f"panes of {left} on the left that overlap panes of {right}, one every {slide}"
+    gap, cap = duration_text(join.gap_ms or 0), duration_text(join.max_session_duration_ms or 0)
+    what = "sessions" if join.output == "sessions" else "rows of sessions"
+    return f"{what} that overlap: over after {gap} of silence, sealed at {cap}"
+
+
+def _bounds(join: Join) -> str:
+    def text(ms: int) -> str:
+        return f"{'-' if ms < 0 else ''}{duration_text(abs(ms))}"
+
+    age, parts = f"{duration_text(join.max_state_age_ms or 0)}, the age of state", []
+    low, high = join.min_delta_ms, join.max_delta_ms
+    at_least = "at least" if join.min_inclusive else "more than"
+    at_most = "at most" if join.max_inclusive else "less than"
+    parts.append(f"at least -{age}" if low is None else f"{at_least} {text(low)}")
+    parts.append(f"at most {age}" if high is None else f"{at_most} {text(high)}")
+    return " and ".join(parts)
+
+
+def _late_in_join(join: Join) -> str:
+    left, right = join.late_data_of("left"), join.late_data_of("right")
+    fates = {
+        "drop": "are dropped and counted",
+        "side_output": f"go to channel {join.late_channel}, with side and reason",
+        "dlq": f"go to channel {join.late_channel}, with side and reason",
+        "reassign": "count at the watermark if at most "
+        f"{duration_text(join.max_lateness_ms or 0)} late, else are dropped and counted",
+    }
+    if left == right:
+        return f"rows that nothing held or to come could match {fates[left]}"
+    return f"left rows that nothing could match {fates[left]}; right rows {fates[right]}"
+
+
+def _window(pipeline: Pipeline, window: Window) -> Iterator[str]:
     yield f"reads     {listed(inputs_of(pipeline)[window.id], 'and')}"
     yield f"windows   {_windows(window)}"
     yield f"keys      {', '.join(window.group_by) or 'none: one group for all rows'}"
@@ -175,13 +252,20 @@ def _emit(window: Window) -> str:
     return _EMIT[window.emit]
 
 
-def _state(pipeline: Pipeline, bound: Mapping[str, BoundWindow]) -> Iterator[str]:
+def _state(pipeline: Pipeline, bound: Mapping[str, Bound]) -> Iterator[str]:
     store = pipeline.state_store
     yield _store(store)
-    for window in pipeline.operators:
-        size = bytes_per_window(window, bound.get(window.id))
-        yield f"{window.id}: about {bytes_text(size)} per key and open window{_total(store, size)}"
-        yield from (f"  {part}" for part in growing_parts(window))
+    for operator in pipeline.operators:
+        found = bound.get(operator.id)
+        if isinstance(operator, Join):
+            joined = found if isinstance(found, BoundJoin) else None
+            sizes = [bytes_text(size) for size in bytes_per_row(operator, joined)]
+            yield f"{operator.id}: about {sizes[0]} per waiting left row, {sizes[1]} per right row"
+            continue
+        size = bytes_per_window(operator, found if isinstance(found, BoundWindow) else None)
+        total = _total(store, size)
+        yield f"{operator.id}: about {bytes_text(size)} per key and open window{total}"
+        yield from (f"  {part}" for part in growing_parts(operator))
     yield from _limits(store)
 
 
@@ -222,9 +306,7 @@ def _channels(pipeline: Pipeline) -> Iterator[str]:
         yield f"{REJECTED}: counted only"
 
 
-def _outputs(
-    pipeline: Pipeline, bound: Mapping[str, BoundWindow]
-) -> Iterator[tuple[str, list[str]]]:
+def _outputs(pipeline: Pipeline, bound: Mapping[str, Bound]) -> Iterator[tuple[str, list[str]]]:
     for sink in sinks_of(pipeline):
         if sink in bound:
             schema = bound[sink].output_schema

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.pipeline.binding import BoundWindow, Columns
-from tidegate.pipeline.graph import bound_operators, inputs_of
+from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
+from tidegate.pipeline.join import Join
+from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.masking import USER_IN_URL, masked, masked_text
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.target import Target
@@ -38,6 +40,7 @@ MAY_CHANGE: Final = {
     "state_store": "state says itself which pipeline it belongs to, wherever it is",
     "operators[].aggregations[].max_distinct": "a bound, not part of the result",
     "operators[].aggregations[].max_values": "a bound, not part of the result",
+    "operators[].max_state_rows_per_key": "a bound, not part of the result",
 }
 """What may change between two runs of a pipeline with the same state, and why."""
 
@@ -65,7 +68,7 @@ def canonical(pipeline: Pipeline, columns: Mapping[str, Columns] | None = None) 
         "sources": {each.name: _source(each) for each in pipeline.sources},
         "source_order": [each.name for each in pipeline.sources],
         "operators": {
-            each.id: _window(each, inputs[each.id], bound.get(each.id))
+            each.id: _operator(each, inputs[each.id], bound.get(each.id))
             for each in pipeline.operators
         },
         "target": _target(pipeline.target),
@@ -93,10 +96,35 @@ def _target(target: Target) -> dict[str, Any]:
     return {"format": target.format, "mode": target.mode, **_identity(target.options)}
 
 
+def _operator(
+    operator: Window | Join, inputs: tuple[str, ...], bound: Bound | None
+) -> dict[str, Any]:
+    if isinstance(operator, Join):
+        return _join(operator, bound if isinstance(bound, BoundJoin) else None)
+    return _window(operator, inputs, bound if isinstance(bound, BoundWindow) else None)
+
+
+def _join(join: Join, bound: BoundJoin | None) -> dict[str, Any]:
+    left_out = {"id", "max_state_rows_per_key", "left_aggregations", "right_aggregations"}
+    fields = _given(join, leave_out=left_out)
+    for side in ("left_aggregations", "right_aggregations"):
+        if given := getattr(join, side):
+            fields[side] = [_given(each, leave_out=_BOUNDS) for each in given]
+    if bound:
+        types = [
+            {name: str(kind) for name, kind in bound.types_read(side).items()} for side in (0, 1)
+        ]
+        fields["types"] = {"left": types[0], "right": types[1]}
+    return {**fields, "on": [*join.on]}
+
+
+_BOUNDS: Final = {"max_distinct", "max_values"}
+
+
 def _window(window: Window, inputs: tuple[str, ...], bound: BoundWindow | None) -> dict[str, Any]:
     fields = _given(window, leave_out={"id", "inputs", "group_by", "aggregations"})
     aggregations = {
-        each.output_name: _given(each, leave_out={"output_name", "max_distinct", "max_values"})
+        each.output_name: _given(each, leave_out={"output_name", *_BOUNDS})
         for each in window.aggregations
     }
     return {

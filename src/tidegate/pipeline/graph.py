@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.pipeline.binding import BoundWindow, Columns, bind, check_columns
+from tidegate.pipeline.join import Join
+from tidegate.pipeline.join_binding import BoundJoin, bind_join, check_join_columns
 from tidegate.pipeline.source import declared_columns
 from tidegate.pipeline.validation import readable
 from tidegate.pipeline.window import Window
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
+
+Bound = BoundWindow | BoundJoin
+"""An operator with its types."""
 
 
 def inputs_of(pipeline: Pipeline) -> Mapping[str, tuple[str, ...]]:
@@ -70,24 +75,32 @@ def columns_of(
 
 def bound_operators(
     pipeline: Pipeline, found: Mapping[str, Columns] | None = None
-) -> Mapping[str, BoundWindow]:
+) -> Mapping[str, Bound]:
     """Bind each operator whose input columns are known; `found` as in `columns_of`."""
     return _bound(pipeline, columns_of(pipeline, found))
 
 
-def _bound(pipeline: Pipeline, known: Mapping[str, Columns]) -> Mapping[str, BoundWindow]:
-    columns, bound = dict(known), dict[str, BoundWindow]()
+def _bound(pipeline: Pipeline, known: Mapping[str, Columns]) -> Mapping[str, Bound]:
+    columns, bound = dict(known), dict[str, Bound]()
     inputs = inputs_of(pipeline)
     operators = {each.id: each for _, each in readable(pipeline.operators, "id")}
     for name in in_order(inputs):
-        found = [columns[each] for each in inputs[name] if each in columns]
-        if len(found) == len(inputs[name]) and _fits(operators[name], found):
-            bound[name] = bind(operators[name], found[0])
-            columns[name] = bound[name].output_schema
+        found = {each: columns[each] for each in inputs[name] if each in columns}
+        made = _bound_one(operators[name], found) if len(found) == len(inputs[name]) else None
+        if made is not None:
+            bound[name] = made
+            columns[name] = made.output_schema
     return bound
 
 
-def _fits(operator: Any, inputs: Sequence[Columns]) -> bool:
+def _bound_one(operator: Any, inputs: Mapping[str, Columns]) -> Bound | None:
+    """The operator with its types, if its inputs fit and nothing else is wrong with it."""
+    if isinstance(operator, Join):
+        left, right = inputs[operator.left], inputs[operator.right]
+        wrong = check_join_columns(operator, left, right)
+        return None if wrong else bind_join(operator, left, right)
     if not (inputs and isinstance(operator, Window)):
-        return False
-    return not any(check_columns(operator, columns) for columns in inputs)
+        return None
+    if any(check_columns(operator, columns) for columns in inputs.values()):
+        return None
+    return bind(operator, next(iter(inputs.values())))

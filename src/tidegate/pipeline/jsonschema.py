@@ -12,15 +12,16 @@ def schema_for_editors(cls: type[Pipeline]) -> dict[str, Any]:
     """Describe what `Pipeline.from_dict` takes, shorthands included, as JSON schema."""
     schema = _without_null_defaults(cls.model_json_schema())
     properties = schema["properties"]
-    source, target, window = (
-        {"$ref": f"#/$defs/{name}"} for name in ("Source", "Target", "Window")
+    source, target, window, join = (
+        {"$ref": f"#/$defs/{name}"} for name in ("Source", "Target", "Window", "Join")
     )
     properties["sources"]["anyOf"] = [source, {"type": properties["sources"].pop("type")}]
     properties["sources"]["anyOf"][1]["items"] = properties["sources"].pop("items")
     properties["window"] = {**window, "description": "Short for operators with this one window."}
+    properties["join"] = {**join, "description": "Short for operators with this one join."}
     properties["late"] = {**target, "description": "Short for channels.late."}
     properties["rejected"] = {**target, "description": "Short for channels.rejected."}
-    either = [{"required": ["window"]}, {"required": ["operators"]}]
+    either = [{"required": [name]} for name in ("window", "join", "operators")]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "anyOf": either}
 
 

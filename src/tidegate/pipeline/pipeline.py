@@ -11,12 +11,14 @@ from pydantic import Field
 
 from tidegate.errors import InMemoryStateWarning, Problem
 from tidegate.pipeline import pipeline_rules
-from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.binding import Columns
 from tidegate.pipeline.explain import explained
 from tidegate.pipeline.fieldtypes import DERIVED, Freeze, Name, nothing
 from tidegate.pipeline.fingerprint import canonical, digest
-from tidegate.pipeline.graph import bound_operators, inputs_of
+from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
+from tidegate.pipeline.join import Join
 from tidegate.pipeline.jsonschema import schema_for_editors
+from tidegate.pipeline.masking import listed
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
@@ -38,16 +40,16 @@ _IN_MEMORY = (
 class Pipeline(Value):
     """Sources, the operators that read them, and the target of the results.
 
-    `window=Window(...)` is short for one operator, `late=` and `rejected=` for the
-    channels of these names, and a single source needs no list.
+    `window=Window(...)` and `join=Join(...)` are short for one operator, `late=` and
+    `rejected=` for the channels of these names, and a single source needs no list.
     """
 
     name: Name
     """What state, offsets and metrics are kept under."""
     sources: Sequence[Source]
     """Where rows come from; their order decides between rows with equal event times."""
-    operators: Sequence[Window] = ()
-    """What is computed, as a graph without cycles; most pipelines have one window."""
+    operators: Sequence[Window | Join] = ()
+    """What is computed, as a graph without cycles; most pipelines have one window or join."""
     target: Target
     """Where the results go."""
     channels: Annotated[Mapping[str, Target], *Freeze] = Field(default_factory=nothing)
@@ -58,7 +60,7 @@ class Pipeline(Value):
     """Where state is kept; session windows need it to be said."""
 
     rules: ClassVar[tuple[Rule, ...]] = pipeline_rules.PIPELINE
-    shorthands: ClassVar[tuple[str, ...]] = ("window", "late", "rejected")
+    shorthands: ClassVar[tuple[str, ...]] = ("window", "join", "late", "rejected")
 
     if TYPE_CHECKING:
 
@@ -69,7 +71,8 @@ class Pipeline(Value):
             sources: Source | Sequence[Source],
             target: Target,
             window: Window | None = None,
-            operators: Sequence[Window] = (),
+            join: Join | None = None,
+            operators: Sequence[Window | Join] = (),
             channels: Mapping[str, Target] = ...,
             late: Target | None = None,
             rejected: Target | None = None,
@@ -92,14 +95,15 @@ class Pipeline(Value):
         written: dict[str, str] = {}
         if isinstance(full.get("sources"), Source | Mapping):
             full["sources"], written["sources[0]"] = [full["sources"]], "sources"
-        problems = [*_window_as_operator(full, written), *_short_channels(full, written)]
+        problems = [*_short_operator(full, written), *_short_channels(full, written)]
         return SpelledOut(full, written, tuple(problems))
 
     @classmethod
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Fill in the embedded store, where no session asks for a decision."""
-        kinds = [window.kind for _, window in readable(fields.get("operators", ()), "kind")]
-        if fields.get("state_store", "") is None and "session" not in kinds:
+        kinds = {each.kind for _, each in readable(fields.get("operators", ()), "kind")}
+        sessions = kinds & {"session", "session_session"}
+        if fields.get("state_store", "") is None and not sessions:
             return {**fields, "state_store": StateStore()}
         return fields
 
@@ -112,7 +116,7 @@ class Pipeline(Value):
         """For each operator id the names of the sources and operators it reads."""
         return inputs_of(self)
 
-    def bound(self, columns: Mapping[str, Columns] | None = None) -> Mapping[str, BoundWindow]:
+    def bound(self, columns: Mapping[str, Columns] | None = None) -> Mapping[str, Bound]:
         """Operators by id with their types, where those are known.
 
         `columns` has the columns of sources as they turned out to be, transforms
@@ -176,17 +180,21 @@ def _engine() -> Any:
     return importlib.import_module("tidegate.spark.running")
 
 
-_MAY_BE_NONE = ("window", "late", "rejected", "state_store")
+_MAY_BE_NONE = ("window", "join", "late", "rejected", "state_store")
 
 
-def _window_as_operator(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:
-    if "window" not in full:
+def _short_operator(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:
+    given = [name for name in ("window", "join") if name in full]
+    operators = [full.pop(name) for name in given]
+    if not given:
         return []
-    window = full.pop("window")
-    if full.get("operators"):
-        hint = "put the window into operators, or remove operators"
-        return [Problem("window", "window and operators", "one of the two", hint)]
-    full["operators"], written["operators[0]"] = [window], "window"
+    if len(given) > 1 or full.get("operators"):
+        names = [*given, *(["operators"] if full.get("operators") else [])]
+        one = "one of the two" if len(names) == 2 else "one of them"
+        hint = f"put the {given[0]} into operators, or remove {listed(names[1:], 'and')}"
+        full["operators"] = full.get("operators") or operators
+        return [Problem(given[0], listed(names, "and"), one, hint)]
+    full["operators"], written["operators[0]"] = operators, given[0]
     return []
 
 

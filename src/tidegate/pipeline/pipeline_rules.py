@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import Problem
 from tidegate.pipeline.binding import Columns, check_columns, columns_used
 from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
+from tidegate.pipeline.join import Join
+from tidegate.pipeline.join_binding import check_join_columns
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.validation import located, readable
 from tidegate.pipeline.wording import did_you_mean
@@ -37,7 +39,8 @@ def something_is_read(pipeline: Pipeline) -> Problems:
 def something_is_computed(pipeline: Pipeline) -> Problems:
     """At least one operator."""
     if not pipeline.operators:
-        yield Problem("window", "nothing", "a window", "window=Window(kind='session', ...)")
+        hint = "window=Window(kind='session', ...), or join=Join(left=..., right=..., on=...)"
+        yield Problem("window", "nothing", "a window or a join", hint)
 
 
 def names_differ(pipeline: Pipeline) -> Problems:
@@ -57,10 +60,9 @@ def inputs_are_known(pipeline: Pipeline) -> Problems:
     names = [source.name for source in pipeline.sources]
     names += [operator.id for operator in pipeline.operators]
     for place, operator in readable(pipeline.operators, "inputs"):
-        for nth, name in enumerate(operator.inputs):
+        for at, name in _named_inputs(operator, f"operators[{place}]"):
             if name not in names:
                 hint = did_you_mean(name, names, f"there are {listed(names, 'and')}")
-                at = f"operators[{place}].inputs[{nth}]"
                 yield Problem(
                     at, shown(name), "the name of a source or the id of an operator", hint
                 )
@@ -102,7 +104,7 @@ def target_takes_emit(pipeline: Pipeline) -> Problems:
     if pipeline.target.mode != "append":
         return
     sinks = sinks_of(pipeline)
-    for place, operator in readable(pipeline.operators, "id", "emit", "late_data"):
+    for place, operator in _windows(pipeline, "id", "emit", "late_data"):
         if operator.id in sinks and not _sends_once(operator) and operator.emit != "changelog":
             yield _refused_emit(f"operators[{place}].emit", operator, pipeline.target.format)
 
@@ -111,8 +113,9 @@ def late_rows_have_a_channel(pipeline: Pipeline) -> Problems:
     """Rows that are kept need a place."""
     for place, operator in readable(pipeline.operators, "late_data", "late_channel"):
         channel = operator.late_channel
-        if operator.late_data in ("side_output", "dlq") and channel not in pipeline.channels:
-            expected = f"a channel with a target for late_data={operator.late_data!r}"
+        kept = [policy for policy in _late_policies(operator) if policy in ("side_output", "dlq")]
+        if kept and channel not in pipeline.channels:
+            expected = f"a channel with a target for late_data={kept[0]!r}"
             target = "Target(format='parquet', options={'path': ...})"
             new = f"late={target}" if channel == "late" else f"channels={{{channel!r}: {target}}}"
             at = f"operators[{place}].late_channel"
@@ -141,7 +144,11 @@ def columns_fit(pipeline: Pipeline) -> Problems:
     for place, operator in readable(pipeline.operators, "id", "inputs"):
         names = inputs.get(operator.id, ())
         read = {name: columns[name] for name in names if name in columns}
-        if len(read) == len(names):
+        if len(read) == len(names) and isinstance(operator, Join):
+            of = [f"{operator.left!r}", f"{operator.right!r}"]
+            found = check_join_columns(operator, read[operator.left], read[operator.right], of)
+            yield from located(found, f"operators[{place}]")
+        elif len(read) == len(names):
             yield from located(_column_problems(operator, read), f"operators[{place}]")
 
 
@@ -159,6 +166,27 @@ PIPELINE: Final = (
     channels_are_used,
     columns_fit,
 )
+
+
+def _named_inputs(operator: Any, at: str) -> list[tuple[str, str]]:
+    """What an operator reads, each with the path where it says so."""
+    if isinstance(operator, Join):
+        return [(f"{at}.left", operator.left), (f"{at}.right", operator.right)]
+    return [(f"{at}.inputs[{nth}]", name) for nth, name in enumerate(operator.inputs)]
+
+
+def _late_policies(operator: Any) -> list[str]:
+    """What becomes of late rows, input by input."""
+    if isinstance(operator, Join):
+        return [operator.late_data_of("left"), operator.late_data_of("right")]
+    return [operator.late_data]
+
+
+def _windows(pipeline: Pipeline, *names: str) -> Iterator[tuple[int, Any]]:
+    """The operators that are windows, with their place, if these fields can be read."""
+    for place, operator in enumerate(pipeline.operators):
+        if not isinstance(operator, Join):
+            yield from ((place, each) for _, each in readable([operator], *names))
 
 
 def _sends_once(window: Window) -> bool:

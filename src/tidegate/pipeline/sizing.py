@@ -1,4 +1,4 @@
-"""How many bytes of state a window costs, roughly: enough to choose limits by."""
+"""How many bytes of state a window or a row costs, roughly: enough to choose limits by."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 
 from tidegate.pipeline.binding import BoundWindow
 from tidegate.pipeline.datatypes import DataType
+from tidegate.pipeline.join import Join
+from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.window import Window
 
 _BYTES: Final = {
@@ -23,6 +25,8 @@ _BYTES: Final = {
 _UNKNOWN_BYTES: Final = 8
 _BOOKKEEPING_BYTES: Final = 60
 """Key hash and group, bounds, closing and sending times, revision, flags."""
+_WAITING_BYTES: Final = 41
+"""Key hash, event time and position, until when it waits, whether it has matched."""
 _PLACE_BYTES: Final = 24
 """Event time and position, which `first` and `last` are decided by."""
 _SKETCH_BYTES: Final = 16_384
@@ -32,6 +36,18 @@ def bytes_per_window(window: Window, bound: BoundWindow | None) -> int:
     """Estimate the state of one open window of one key, without what grows with its rows."""
     keys = [bound.keys[name] if bound else None for name in window.group_by]
     return _BOOKKEEPING_BYTES + sum(map(_size, keys)) + sum(_aggregate_sizes(window, bound))
+
+
+def bytes_per_row(join: Join, bound: BoundJoin | None) -> tuple[int, int]:
+    """Estimate the state of one waiting row, left and right."""
+    keys = [bound.keys[name] if bound else None for name in join.on]
+    left, right = (
+        _WAITING_BYTES
+        + sum(map(_size, keys))
+        + sum(map(_size, bound.values[side].values() if bound else ()))
+        for side in (0, 1)
+    )
+    return left, right
 
 
 def growing_parts(window: Window) -> Iterator[str]:

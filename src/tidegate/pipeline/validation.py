@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -339,17 +339,17 @@ def _adapters(cls: type[Value]) -> Mapping[str, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A field that holds values itself: one, a sequence of them, or some by name."""
+    """A field that holds values itself, of some classes: one, a sequence, or some by name."""
 
-    cls: type[Value]
+    classes: tuple[type[Value], ...]
     form: Literal["one", "many", "named"]
     optional: bool = False
 
     @property
     def expected(self) -> str:
         """Say what the field is, as the end of "found X, expected ..."."""
-        name = self.cls.__name__
-        one = f"an {name}" if name[0] in "AEIOU" else f"a {name}"
+        names = [cls.__name__ for cls in self.classes]
+        one = " or ".join(f"an {name}" if name[0] in "AEIOU" else f"a {name}" for name in names)
         return {"one": one, "many": f"a list, each {one}", "named": f"a mapping to {one}"}[
             self.form
         ]
@@ -357,28 +357,36 @@ class _Part:
 
 def _part_of(annotation: Any) -> _Part | None:
     if isinstance(annotation, type) and issubclass(annotation, Value):
-        return _Part(annotation, "one")
+        return _Part((annotation,), "one")
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Sequence and (part := _part_of(inner[0])):
-        return _Part(part.cls, "many")
+        return _Part(part.classes, "many")
     if origin is Mapping and (part := _part_of(inner[1])):
-        return _Part(part.cls, "named")
+        return _Part(part.classes, "named")
     if NoneType in inner and (part := _part_of(inner[0])):
         return replace(part, optional=True)
+    if origin is UnionType and all(_part_of(each) for each in inner):
+        return _Part(inner, "one")
     return None
 
 
+def _meant(classes: Sequence[type[Value]], data: Mapping[str, Any]) -> type[Value]:
+    """Of these classes the one that has most of the keys."""
+    return max(classes, key=lambda cls: len(data.keys() & set(keys_of(cls).values())))
+
+
 def _one(part: _Part, value: Any, at: str, hint: str) -> _Outcome:
-    if isinstance(value, part.cls):
+    if isinstance(value, part.classes):
         return value, ()
     if not isinstance(value, Mapping):
         expected = replace(part, form="one").expected
         return _NOTHING, [misplaced_value(at, value, expected, hint)]
     data = {str(key): item for key, item in value.items()}
-    examined = examine(part.cls, data)
+    cls = _meant(part.classes, data)
+    examined = examine(cls, data)
     if examined.problems:
         return Draft(examined.fields), located(examined.problems, at)
-    return part.cls(**data), ()
+    return cls(**data), ()
 
 
 def _many(part: _Part, value: Any, at: str, hint: str) -> _Outcome:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from tidegate.errors import ScenarioError, TidegateError
 from tidegate.testing.config_errors import run_config_error
 from tidegate.testing.engines import Engine, EngineFactory, engine_named
+from tidegate.testing.join_case import run_join, run_output_watermark
 from tidegate.testing.other_kinds import (
     run_assignment_only,
     run_group_limit,
@@ -21,12 +22,16 @@ from tidegate.testing.other_kinds import (
 from tidegate.testing.runner import run_window
 from tidegate.testing.scenario import Scenario, ScenarioResult
 
-BUILT_FEATURES = frozenset({"dynamic_gap", "max_keys_limit"})
+BUILT_FEATURES = frozenset({"anti_join", "dynamic_gap", "max_keys_limit"})
 
 _RUN: Mapping[str, Callable[[Scenario, Engine], ScenarioResult]] = {
     "window": run_window,
     "assignment_only": run_assignment_only,
     "pairwise_touch": run_pairwise_touch,
+    "join": run_join,
+    "tumbling_sliding": run_join,
+    "session_session": run_join,
+    "output_watermark": run_output_watermark,
     "config_error": run_config_error,
     "group_limit": run_group_limit,
     "watermark_single": run_watermark,
@@ -34,12 +39,8 @@ _RUN: Mapping[str, Callable[[Scenario, Engine], ScenarioResult]] = {
     "watermark_multi": run_watermark,
     "watermark_multi_explicit": run_watermark,
 }
-_JOINS, _CHAINS = "joins are not built yet", "chains of operators are not built yet"
+_CHAINS = "chains of operators are not built yet"
 _NOT_BUILT: Mapping[str, str] = {
-    "join": _JOINS,
-    "tumbling_sliding": _JOINS,
-    "session_session": _JOINS,
-    "output_watermark": _JOINS,
     "chained": _CHAINS,
 }
 

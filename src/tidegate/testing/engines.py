@@ -1,8 +1,8 @@
-"""What runs a window case: the protocol, and the core behind it.
+"""What runs a case of windows or of joins: the protocols, and the core behind them.
 
-    runner -> [WindowEngine] -> tidegate.core.local
+    runner -> [WindowEngine, JoinEngine] -> tidegate.core.local
 
-The runner knows nothing of an engine but this protocol, so that the core, the oracle of the
+The runner knows nothing of an engine but its protocol, so that the core, the oracle of the
 tests and whatever comes later are held to the same cases.
 """
 
@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from tidegate.core.local import Epoch, LocalRun
+from tidegate.core.local import Epoch, LocalJoin, LocalRun
 from tidegate.errors import ScenarioError
 from tidegate.eventtime import BEGINNING
-from tidegate.pipeline import Window
+from tidegate.pipeline import Join, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,25 @@ class WindowEngine(Protocol):
         ...
 
 
-def ended(engine: WindowEngine) -> None:
+class JoinEngine(Protocol):
+    """One join, fed epoch by epoch."""
+
+    def epoch(
+        self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
+    ) -> Sent:
+        """Judge the rows of both sides by the watermark so far, then move it."""
+        ...
+
+    def flush(self) -> Sent:
+        """End the input: let go of all that waits."""
+        ...
+
+    def restart(self) -> None:
+        """Save the state, forget everything, load the state."""
+        ...
+
+
+def ended(engine: WindowEngine | JoinEngine) -> None:
     """Let an engine that has something to leave behind, and a way to say so, clean up."""
     close = getattr(engine, "close", None)
     if close is not None:
@@ -68,6 +86,10 @@ def ended(engine: WindowEngine) -> None:
 
 EngineFactory = Callable[[Window, Mapping[str, str]], WindowEngine]
 """Makes an engine for a window over columns given as name -> Spark type name."""
+
+
+JoinFactory = Callable[[Join, Mapping[str, str]], JoinEngine]
+"""Makes an engine for a join of two inputs that both have these columns."""
 
 
 class LimitedFactory(Protocol):
@@ -118,6 +140,34 @@ class CoreEngine:
         self._run = LocalRun.restored(self._window, self._columns, saved, max_keys=self._max_keys)
 
 
+class CoreJoinEngine:
+    """A join by the core in memory, as `CoreEngine`."""
+
+    def __init__(self, join: Join, columns: Mapping[str, str], shards: int = 1) -> None:
+        self._join, self._columns = join, columns
+        self._schema = {name: _POLARS_TYPES[type_name] for name, type_name in columns.items()}
+        self._run = LocalJoin(join, columns, columns, shards=shards)
+
+    def epoch(
+        self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
+    ) -> Sent:
+        """See `JoinEngine`."""
+        schema = {"event_us": pl.Int64(), **self._schema}
+        left_rows, right_rows = (
+            pl.DataFrame(rows, schema=schema, orient="row") for rows in (left, right)
+        )
+        return _sent(self._run.epoch(left_rows, right_rows, watermark_us))
+
+    def flush(self) -> Sent:
+        """See `JoinEngine`."""
+        return _sent(self._run.flush())
+
+    def restart(self) -> None:
+        """See `JoinEngine`."""
+        saved = self._run.saved()
+        self._run = LocalJoin.restored(self._join, self._columns, self._columns, saved)
+
+
 def _sent(epoch: Epoch) -> Sent:
     return Sent(
         rows=rows_as_sent(epoch.rows),
@@ -144,6 +194,7 @@ class Engine:
     factory: EngineFactory
     limited: LimitedFactory = CoreEngine
     """For cases about the number of keys, which not every engine counts."""
+    join: JoinFactory = CoreJoinEngine
     restart_each_step: bool = False
 
 
@@ -151,6 +202,10 @@ def _core_in_shards(
     window: Window, columns: Mapping[str, str], *, max_keys: int | None = None
 ) -> WindowEngine:
     return CoreEngine(window, columns, shards=3, max_keys=max_keys)
+
+
+def _core_join_in_shards(join: Join, columns: Mapping[str, str]) -> JoinEngine:
+    return CoreJoinEngine(join, columns, shards=3)
 
 
 def _spark(
@@ -162,12 +217,21 @@ def _spark(
     return engine
 
 
+def _spark_join(join: Join, columns: Mapping[str, str]) -> JoinEngine:
+    module = importlib.import_module("tidegate.testing.spark_engine")
+    engine: JoinEngine = module.SparkJoinEngine(join, columns)
+    return engine
+
+
 _ENGINES: Mapping[str, Engine] = {
     "core": Engine(factory=CoreEngine),
     "core-restart": Engine(
-        factory=_core_in_shards, limited=_core_in_shards, restart_each_step=True
+        factory=_core_in_shards,
+        limited=_core_in_shards,
+        join=_core_join_in_shards,
+        restart_each_step=True,
     ),
-    "spark": Engine(factory=_spark, limited=_spark),
+    "spark": Engine(factory=_spark, limited=_spark, join=_spark_join),
 }
 ENGINE_NAMES = tuple(_ENGINES)
 

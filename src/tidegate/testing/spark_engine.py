@@ -1,8 +1,8 @@
-"""The engine on Spark behind the protocol of window cases.
+"""The engine on Spark behind the protocols of cases.
 
-    runner -> [SparkEngine] -> tidegate.spark.engine
+    runner -> [SparkEngine, SparkJoinEngine] -> tidegate.spark.engine
 
-Every epoch of a case is a Spark job over a memory source and target, with state in SQLite; a
+Every epoch of a case is a Spark job over memory sources and targets, with state in SQLite; a
 restart throws the engine away and opens another one.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tidegate.core.compiling import polars_type
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import (
     DataType,
+    Join,
     Pipeline,
     RunSettings,
     Source,
@@ -41,64 +42,71 @@ _NUMBERS = itertools.count()
 _SIDE_OUTPUT = ("side_output", "dlq")
 
 
-class SparkEngine:
-    """One window on Spark, in `shards` parts."""
+class _OnSpark:
+    """One operator on Spark, its sources and targets in memory."""
 
     def __init__(
         self,
-        window: Window,
+        operator: Window | Join,
         columns: Mapping[str, str],
-        shards: int = 2,
+        sources: Sequence[str],
+        shards: int,
         max_keys: int | None = None,
     ) -> None:
         self._name = f"scenario-{next(_NUMBERS)}"
         self._folder = tempfile.TemporaryDirectory(prefix="tidegate-scenario-")
         self._types = {EVENT_US: "long", **columns}
-        self._window = window
+        self._operator = operator
         self._settings = RunSettings(shards=shards)
         self._pipeline = Pipeline(
             name=self._name,
-            sources=Source(
-                name="rows",
-                format="memory",
-                event_time=EVENT_US,
-                event_time_unit="us",
-                columns=self._types,
-                options={"name": self._name, "by_put": True, "states_watermark": True},
-            ),
-            window=window,
+            sources=[self._source(name) for name in sources],
+            operators=[operator],
             target=Target(format="memory"),
-            channels=self._channels(window),
+            channels=self._channels(),
             watermark=Watermark(),
             state_store=StateStore(url=str(Path(self._folder.name)), max_keys=max_keys),
         )
         self._engine = self._opened()
 
-    @staticmethod
-    def _channels(window: Window) -> dict[str, Target]:
-        if window.late_data not in _SIDE_OUTPUT:
+    def _source(self, name: str) -> Source:
+        return Source(
+            name=name,
+            format="memory",
+            event_time=EVENT_US,
+            event_time_unit="us",
+            columns=self._types,
+            options={"name": self._stream(name), "by_put": True, "states_watermark": True},
+        )
+
+    def _stream(self, source: str) -> str:
+        return f"{self._name}.{source}"
+
+    def _channels(self) -> dict[str, Target]:
+        if self._operator.late_data not in _SIDE_OUTPUT:
             return {}
-        return {window.late_channel: Target(format="memory")}
+        return {self._operator.late_channel: Target(format="memory")}
 
     def _opened(self) -> Engine:
         return open_engine(self._pipeline, spark_session(), self._settings)
 
-    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
-        """See `WindowEngine`."""
+    def _epoch(self, rows: Mapping[str, list[dict[str, Any]]], watermark_us: int | None) -> Sent:
+        """One epoch over the rows of each source; all of them say the same watermark."""
         schema = {name: polars_type(DataType.parse(kind)) for name, kind in self._types.items()}
-        stream = memory_stream(self._name)
-        if rows:
-            stream.put(pl.DataFrame(rows, schema=schema, orient="row"))
-        if watermark_us is not None:
-            stream.advance(watermark_us)
+        for source, given in rows.items():
+            stream = memory_stream(self._stream(source))
+            if given:
+                stream.put(pl.DataFrame(given, schema=schema, orient="row"))
+            if watermark_us is not None:
+                stream.advance(watermark_us)
         return self._sent(self._engine.run(self._engine.poll(now_us=0)))
 
     def flush(self) -> Sent:
-        """See `WindowEngine`."""
+        """End the input."""
         return self._sent(self._engine.flush(now_us=0))
 
     def restart(self) -> None:
-        """See `WindowEngine`."""
+        """Throw the engine away, open another one."""
         self._engine.close()
         self._engine = self._opened()
 
@@ -110,7 +118,7 @@ class SparkEngine:
     def _sent(self, result: EpochResult) -> Sent:
         watermark_us = self._engine.watermark.watermark_us
         main = _epoch_of(f"{self._name}.main", result.epoch)
-        late = _epoch_of(f"{self._name}.{self._window.late_channel}", result.epoch)
+        late = _epoch_of(f"{self._name}.{self._operator.late_channel}", result.epoch)
         return Sent(
             rows=[] if main is None else rows_as_sent(main.sent),
             retracted=[] if main is None else rows_as_sent(main.retracted),
@@ -118,6 +126,38 @@ class SparkEngine:
             late_count=result.counts.get("late", 0),
             watermark_us=None if watermark_us == BEGINNING else watermark_us,
         )
+
+
+class SparkEngine(_OnSpark):
+    """One window on Spark, in `shards` parts."""
+
+    def __init__(
+        self,
+        window: Window,
+        columns: Mapping[str, str],
+        shards: int = 2,
+        max_keys: int | None = None,
+    ) -> None:
+        super().__init__(window, columns, ["rows"], shards, max_keys)
+
+    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
+        """See `WindowEngine`."""
+        return self._epoch({"rows": rows}, watermark_us)
+
+
+class SparkJoinEngine(_OnSpark):
+    """One join on Spark, in `shards` parts; late rows that would only be counted are kept."""
+
+    def __init__(self, join: Join, columns: Mapping[str, str], shards: int = 2) -> None:
+        if join.late_data == "drop":
+            join = join.model_copy(update={"late_data": "side_output"})
+        super().__init__(join, columns, [join.left, join.right], shards)
+
+    def epoch(
+        self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
+    ) -> Sent:
+        """See `JoinEngine`."""
+        return self._epoch({"left": left, "right": right}, watermark_us)
 
 
 def _epoch_of(table: str, epoch: int) -> MemoryEpoch | None:

@@ -118,7 +118,7 @@ def window_case(case: Mapping[str, Any]) -> WindowCase:
     return WindowCase(
         window=window,
         columns=columns,
-        clock=_clock(mapping_at(case.get("watermark") or {}, "watermark")),
+        clock=clock_of(mapping_at(case.get("watermark") or {}, "watermark")),
         steps=tuple(_step(step, n, columns, usual) for n, step in enumerate(steps)),
         dropped_late=_if_said(case, "dropped_late", integer_at),
         side_output=_if_said(case, "side_output", rows_at),
@@ -174,7 +174,8 @@ def _columns(window: Window, rows: Sequence[Row]) -> dict[str, Column]:
     return columns
 
 
-def _clock(watermark: Mapping[str, Any]) -> Clock:
+def clock_of(watermark: Mapping[str, Any]) -> Clock:
+    """How the watermark of a case moves."""
     mode = watermark.get("mode", "explicit")
     if mode not in MODES:
         raise ScenarioError(f"watermark.mode: expected one of {', '.join(MODES)}, found {mode!r}")
@@ -188,10 +189,7 @@ def _clock(watermark: Mapping[str, Any]) -> Clock:
 
 def _step(step: Row, n: int, columns: Mapping[str, Column], usual: Row) -> Step:
     at = f"step {n}: "
-    actions = [name for name in _ACTIONS if name in step]
-    if len(actions) != 1:
-        expected = f"expected one of {', '.join(_ACTIONS)}"
-        raise ScenarioError(f"{at}{expected}, found {actions or list(step)}")
+    step_action(step, n)
     rows = _if_said(step, "rows", rows_at, at)
     return Step(
         rows=None if rows is None else _engine_rows(rows, n, columns, usual),
@@ -199,6 +197,15 @@ def _step(step: Row, n: int, columns: Mapping[str, Column], usual: Row) -> Step:
         expect=_if_said(step, "expect", _expected_rows, at),
         expect_watermark_ms=_if_said(step, "expect_watermark", _watermark, at),
     )
+
+
+def step_action(step: Row, n: int) -> str:
+    """What a step does: exactly one thing."""
+    actions = [name for name in _ACTIONS if name in step]
+    if len(actions) != 1:
+        expected = f"expected one of {', '.join(_ACTIONS)}"
+        raise ScenarioError(f"step {n}: {expected}, found {actions or list(step)}")
+    return actions[0]
 
 
 def _engine_rows(

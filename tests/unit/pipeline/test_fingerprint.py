@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.pipeline.examples import COUNT, UNSET, Data, pipeline, session, source, tumbling
-from tidegate.pipeline import Aggregation, Pipeline, Source, Target, Window, changes
+from tidegate.pipeline import Aggregation, Join, Pipeline, Source, Target, Window, changes
 from tidegate.pipeline.fingerprint import MAY_CHANGE
 from tidegate.pipeline.validation import Value
 
@@ -164,6 +164,7 @@ COUNTED = {
     *(f"operators[].{key}" for key in ("max_lateness_ms", "emit", "every_ms")),
     *(f"operators[].aggregations[].{key}" for key in ("kind", "input_column", "output_name")),
     "operators[].aggregations[].mode",
+    *(f"operators[].{key}" for key in Join.model_fields if key != "max_state_rows_per_key"),
 }
 
 
@@ -175,7 +176,8 @@ def test_every_field_is_either_in_the_fingerprint_or_documented_to_may_change() 
         "operators[].": Window,
         "operators[].aggregations[].": Aggregation,
     }
-    fields = [f"{at}{name}" for at, part in parts.items() for name in part.model_fields]
+    fields = {f"{at}{name}" for at, part in parts.items() for name in part.model_fields}
+    fields |= {f"operators[].{name}" for name in Join.model_fields}
     assert sorted(fields) == sorted({*COUNTED, *MAY_CHANGE} - {"channels.*.options"})
 
 

@@ -34,9 +34,10 @@ def test_choices_are_listed() -> None:
 
 def test_shorthands_are_part_of_the_schema() -> None:
     properties = SCHEMA["properties"]
-    references = {name: properties[name]["$ref"] for name in ("window", "late", "rejected")}
+    references = {name: properties[name]["$ref"] for name in ("window", "join", "late", "rejected")}
     assert references == {
         "window": "#/$defs/Window",
+        "join": "#/$defs/Join",
         "late": "#/$defs/Target",
         "rejected": "#/$defs/Target",
     }
@@ -44,7 +45,7 @@ def test_shorthands_are_part_of_the_schema() -> None:
         {"$ref": "#/$defs/Source"},
         {"type": "array", "items": {"$ref": "#/$defs/Source"}},
     ]
-    assert SCHEMA["anyOf"] == [{"required": ["window"]}, {"required": ["operators"]}]
+    assert SCHEMA["anyOf"] == [{"required": [name]} for name in ("window", "join", "operators")]
 
 
 def test_unknown_keys_are_refused_by_the_schema_too() -> None:

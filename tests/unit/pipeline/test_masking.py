@@ -79,7 +79,7 @@ def _secretive() -> Pipeline:
     return Pipeline(
         name="visits",
         sources=Source(name="clicks", format="kafka", event_time="ts", options=options),
-        window=Pipeline.from_dict(pipeline()).operators[0],
+        operators=Pipeline.from_dict(pipeline()).operators,
         target=Target(format="postgres", options=options),
         late=Target(format="postgres", options={"nested": options, "sasl.jaas.config": SECRET}),
         state_store=StateStore(kind="postgres", url=f"postgresql://ann:{SECRET}@db/x"),

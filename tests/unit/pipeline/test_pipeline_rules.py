@@ -36,7 +36,7 @@ def _declared(window: Data, *columns: Data) -> Data:
         # parts that have to be there
         (pipeline(sources=[]), "sources", "nothing", "at least one source"),
         (pipeline(sources=UNSET), "sources", "nothing", "a list, each a Source"),
-        (pipeline(window=UNSET), "window", "nothing", "a window"),
+        (pipeline(window=UNSET), "window", "nothing", "a window or a join"),
         (pipeline(target=UNSET), "target", "nothing", "a Target"),
         (pipeline(name=UNSET), "name", "nothing", "a string"),
         (

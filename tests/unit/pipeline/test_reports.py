@@ -35,8 +35,8 @@ WRONG = {
 }
 
 REPORT = """\
-nmae: found an unknown key, expected one of the keys of Pipeline: window, late, rejected, name, \
-sources, operators, target, channels, watermark, state_store
+nmae: found an unknown key, expected one of the keys of Pipeline: window, join, late, rejected, \
+name, sources, operators, target, channels, watermark, state_store
   hint: did you mean 'name'?
 name: found 5, expected a string
   hint: what state, offsets and metrics are kept under

@@ -18,8 +18,6 @@ HOLDS = {
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        ({"join": {"type": "inner"}}, "joins are not built yet"),
-        ({"kind": "output_watermark"}, "joins are not built yet"),
         ({"kind": "chained"}, "chains of operators are not built yet"),
         ({"pipeline": []}, "chains of operators are not built yet"),
         (HOLDS | {"requires": ["complete_mode"]}, "requires complete_mode, not built yet"),
@@ -31,12 +29,22 @@ def test_what_is_not_built_is_skipped_with_a_reason(case: Row, reason: str) -> N
     assert (result.skipped, result.mismatches, result.passed) == (reason, [], False)
 
 
-@pytest.mark.parametrize("feature", ["dynamic_gap", "max_keys_limit"])
+@pytest.mark.parametrize("feature", ["anti_join", "dynamic_gap", "max_keys_limit"])
 def test_what_is_built_is_run(feature: str) -> None:
     assert run(HOLDS | {"requires": [feature]}).passed
 
 
-@pytest.mark.parametrize("case", [{"kind": "riddle"}, {"kind": None}, {}, HOLDS | {"steps": 1}])
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"kind": "riddle"},
+        {"kind": None},
+        {},
+        HOLDS | {"steps": 1},
+        {"join": {"type": "inner"}},
+        {"kind": "output_watermark"},
+    ],
+)
 def test_an_unknown_kind_or_a_malformed_case_fails_and_is_not_skipped(case: Row) -> None:
     result = run(case)
     assert result.skipped is None
