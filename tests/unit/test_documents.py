@@ -23,7 +23,7 @@ RUN_SQL = re.compile(r"<!-- run by .*? -->\n```sql\n(.*?)```\n", re.DOTALL)
 README_CODE = RUN_AND_PRINTED.findall((ROOT / "README.md").read_text())
 (ON_SPARK,) = [each for each in README_CODE if ".run(" in each[0]]
 
-SPARK_EXAMPLES = ("sessions_from_files",)
+SPARK_EXAMPLES = ("sessions_from_files", "orders_after_clicks")
 EXAMPLES = [
     pytest.param(
         script,
@@ -103,7 +103,7 @@ def _rows(database: Path, script: str) -> list[bool]:
 def test_every_case_named_in_the_semantics_exists_in_its_file() -> None:
     text = (ROOT / "docs" / "semantics.md").read_text()
     body, _, _ = text.partition("\n[r01]:")
-    files = dict(re.findall(r"^\[(r\d\d)\]: (\S+)$", text, re.MULTILINE))
+    files = dict(re.findall(r"^\[(r\d\d[a-z]?)\]: (\S+)$", text, re.MULTILINE))
     known = {rule: _case_ids(ROOT / "docs" / path) for rule, path in files.items()}
     everywhere = set().union(*known.values())
     named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+){2,})`", body))

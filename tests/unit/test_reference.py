@@ -10,7 +10,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from tidegate.errors import ConfigError
-from tidegate.pipeline import RunSettings, Source, StateStore, Target
+from tidegate.pipeline import Join, RunSettings, Source, StateStore, Target
 from tidegate.pipeline.validation import Value
 from tidegate.sources.file_options import FileOptions
 from tidegate.sources.generator import GeneratorOptions
@@ -27,6 +27,7 @@ DESCRIBED: list[tuple[str, str, type[Value]]] = [
     ("sources.md", "## `generator`", GeneratorOptions),
     ("sources.md", "## `memory`", MemoryOptions),
     ("targets.md", "# Targets", Target),
+    ("joins.md", "# Joins", Join),
 ]
 
 

@@ -29,7 +29,7 @@ from tidegate.spark.epochs import EpochResult, Planned, Stepped
 from tidegate.spark.folding import Folder, Snapshot
 from tidegate.spark.inputs import Input
 from tidegate.spark.layout import bytes_of, rows_of, stepped
-from tidegate.spark.limits import KeyBound, check_limits
+from tidegate.spark.limits import KeyBound, check_limits, warn_of_hot_keys
 from tidegate.spark.orders import ShardReport, Standing, StepOrder
 from tidegate.spark.planning import Plan
 from tidegate.spark.publishing import Publisher
@@ -251,6 +251,7 @@ class Engine:
             keys = keys.counted(sum(report.keys or 0 for report in reports))
         store, name = self.plan.pipeline.state_store, self.plan.pipeline.name
         check_limits(name, store, keys=keys.at_most, bytes_held=bytes_of(stacks))
+        warn_of_hot_keys(name, manifest.counts)
         return keys
 
 

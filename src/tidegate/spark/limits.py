@@ -8,8 +8,10 @@ counted where that bound comes near the limit, and the count is the bound from t
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tidegate.core.joins.plan import NEAR_ROW_LIMIT
 from tidegate.errors import StateLimitReached
 from tidegate.pipeline import StateStore
 
@@ -51,6 +53,15 @@ class KeyBound:
 
     def _is_near(self, keys: int) -> bool:
         return self.allowed is not None and keys > _NEAR * self.allowed
+
+
+def warn_of_hot_keys(pipeline: str, counts: Mapping[str, int]) -> None:
+    """Say so where keys of a join hold most of the rows that `max_state_rows_per_key` allows."""
+    near = counts.get(NEAR_ROW_LIMIT, 0)
+    if near:
+        words = {"pipeline": pipeline, "keys": near}
+        told = "%d keys hold over 80 %% of max_state_rows_per_key: with more the pipeline stops"
+        logger.warning(told, near, extra=words)
 
 
 def check_limits(pipeline: str, store: StateStore, *, keys: int, bytes_held: int) -> None:

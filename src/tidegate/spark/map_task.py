@@ -151,7 +151,7 @@ class _Mapper:
             rows, event_us, offset = taken(rows, kept), event_us.gather(kept), offset[kept]
         casts = self._source.casts
         columns = rows.select(pl.col(name).cast(dtype) for name, dtype in casts.items())
-        keys = [columns[name] for name in self._standing.window.group_by]
+        keys = [columns[name] for name in self._standing.keys]
         key_hash = xxhash64(keys) if keys else np.full(len(event_us), SPARK_SEED)
         if self._standing.keeps_all_columns:
             columns = rows.with_columns(columns.get_columns())

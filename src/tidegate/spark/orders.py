@@ -9,7 +9,7 @@ unpacked once in each worker.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,10 +19,11 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate.core.compiling import compile_window
+from tidegate.core.joins.compiling import compile_join
 from tidegate.core.step import Operator
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.errors import TidegateError
-from tidegate.pipeline import Window
+from tidegate.pipeline import Join, Window
 from tidegate.sources.protocol import Slice
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Entry, Output, Part
@@ -48,6 +49,20 @@ class SourceOrder:
     """The columns that the operator reads, with the plan's types."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorInput:
+    """One input of the operator: a window has one, a join two."""
+
+    sources: frozenset[int]
+    """The places of the sources whose rows it gets."""
+    columns: Mapping[str, str]
+    """The columns that the operator reads, with their Spark types."""
+    side: str | None = None
+    """What a join calls it."""
+    keeps_late: bool = False
+    """Whether its late rows go to the late channel."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Standing:
     """All that stays the same in a run."""
@@ -56,9 +71,9 @@ class Standing:
     library_version: str
     sources: tuple[SourceOrder, ...]
     operator_id: str
-    window: Window
-    columns: Mapping[str, str]
-    """The columns that the window reads, with their Spark types."""
+    config: Window | Join
+    """The operator as the user wrote it."""
+    inputs: tuple[OperatorInput, ...]
     late_channel: str | None
     """Where late rows go; None: they are counted."""
     keeps_rejected: bool
@@ -70,7 +85,15 @@ class Standing:
     @cached_property
     def operator(self) -> Operator[Any, Any]:
         """The operator, ready to run."""
-        return compile_window(self.window, self.columns)
+        columns = [each.columns for each in self.inputs]
+        if isinstance(self.config, Join):
+            return compile_join(self.config, *columns)
+        return compile_window(self.config, *columns)
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The columns by which rows are placed in shards."""
+        return self.config.group_by
 
     @property
     def keeps_all_columns(self) -> bool:
@@ -80,7 +103,9 @@ class Standing:
     @cached_property
     def keeps_positions(self) -> bool:
         """Whether state depends on where in its source a row was, beyond the order of arrival."""
-        return any(each.kind in _BY_POSITION for each in self.window.aggregations)
+        if isinstance(self.config, Join):
+            return True
+        return any(each.kind in _BY_POSITION for each in self.config.aggregations)
 
     @cached_property
     def packed(self) -> bytes:

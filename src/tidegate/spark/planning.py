@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.compiling import polars_type
@@ -14,16 +14,19 @@ from tidegate.pipeline import (
     MAIN,
     ORIGINAL_EVENT_TS,
     REJECTED,
+    BoundJoin,
     BoundWindow,
     DataType,
+    Join,
     Pipeline,
+    Side,
     Source,
     Target,
     Window,
 )
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.validation import located
-from tidegate.spark.orders import SourceOrder, Standing
+from tidegate.spark.orders import OperatorInput, SourceOrder, Standing
 from tidegate.spark.spark_target import SparkFormatWriter
 from tidegate.state.protocol import Depot
 from tidegate.targets import open_target
@@ -39,18 +42,20 @@ class Plan:
 
     pipeline: Pipeline
     found: Found
-    bound: BoundWindow
+    bound: BoundWindow | BoundJoin
 
     @property
-    def window(self) -> Window:
+    def config(self) -> Window | Join:
         """The operator."""
-        return self.bound.window
+        return self.bound.join if isinstance(self.bound, BoundJoin) else self.bound.window
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns by which rows are replaced and deleted."""
-        session = self.window.kind == "session"
-        return (*self.window.group_by, "session_id" if session else "window_start")
+        if isinstance(self.config, Join):
+            return ("pair_id",)
+        session = self.config.kind == "session"
+        return (*self.config.group_by, "session_id" if session else "window_start")
 
 
 def plan_of(pipeline: Pipeline, found: Found) -> Plan:
@@ -102,13 +107,8 @@ def _disagreements(pipeline: Pipeline, found: Found) -> Iterator[Problem]:
 
 def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: str) -> Standing:
     """All that tasks need to know in every epoch."""
-    window, channels = plan.window, plan.pipeline.channels
-    types = dict(plan.bound.types_read)
-    if window.gap_column is not None:
-        column = plan.found[plan.pipeline.sources[0].name][window.gap_column]
-        types[window.gap_column] = DataType.parse(column)
-    types.pop(ORIGINAL_EVENT_TS, None)
-    keeps_late = window.late_data in ("side_output", "dlq")
+    channels, inputs = plan.pipeline.channels, _inputs(plan)
+    keeps_late = any(each.keeps_late for each in inputs)
     keeps_rejected = REJECTED in channels
     writers = {MAIN: writer_of(plan, plan.pipeline.target, MAIN)}
     writers |= {name: writer_of(plan, target, name) for name, target in channels.items()}
@@ -116,18 +116,60 @@ def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: st
         pipeline=plan.pipeline.name,
         library_version=library_version,
         sources=tuple(
-            _source_order(plan, place, types, whole=keeps_late or keeps_rejected)
+            _source_order(plan, place, _read(inputs, place), whole=keeps_late or keeps_rejected)
             for place in range(len(plan.pipeline.sources))
         ),
-        operator_id=window.id,
-        window=window,
-        columns={name: str(kind) for name, kind in types.items()},
-        late_channel=window.late_channel if keeps_late else None,
+        operator_id=plan.config.id,
+        config=plan.config,
+        inputs=inputs,
+        late_channel=plan.config.late_channel if keeps_late else None,
         keeps_rejected=keeps_rejected,
         shards=shards,
         depot=depot,
         writers=writers,
     )
+
+
+def _inputs(plan: Plan) -> tuple[OperatorInput, ...]:
+    """What the operator reads: all sources together, or those of each side."""
+    places = {source.name: place for place, source in enumerate(plan.pipeline.sources)}
+    if isinstance(plan.bound, BoundJoin):
+        join = plan.bound.join
+        sides: tuple[Side, Side] = ("left", "right")
+        return tuple(
+            OperatorInput(
+                sources=frozenset([places[join.left if side == "left" else join.right]]),
+                columns={name: str(kind) for name, kind in plan.bound.types_read(nth).items()},
+                side=side,
+                keeps_late=join.late_data_of(side) in _KEEPS_LATE,
+            )
+            for nth, side in enumerate(sides)
+        )
+    window, types = plan.bound.window, dict(plan.bound.types_read)
+    if window.gap_column is not None:
+        column = plan.found[plan.pipeline.sources[0].name][window.gap_column]
+        types[window.gap_column] = DataType.parse(column)
+    types.pop(ORIGINAL_EVENT_TS, None)
+    return (
+        OperatorInput(
+            sources=frozenset(places.values()),
+            columns={name: str(kind) for name, kind in types.items()},
+            keeps_late=window.late_data in _KEEPS_LATE,
+        ),
+    )
+
+
+_KEEPS_LATE = ("side_output", "dlq")
+
+
+def _read(inputs: Sequence[OperatorInput], place: int) -> Mapping[str, DataType]:
+    """The columns that the operator reads of a source, whatever inputs it feeds."""
+    return {
+        name: DataType.parse(kind)
+        for each in inputs
+        if place in each.sources
+        for name, kind in each.columns.items()
+    }
 
 
 def _source_order(

@@ -13,14 +13,17 @@ import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from tidegate import faults
 from tidegate.core.clock import Clock
-from tidegate.core.events import together
+from tidegate.core.compiling import polars_type
+from tidegate.core.events import Events, together
 from tidegate.core.hashing import key_groups_of
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.segments import Stack
@@ -28,9 +31,9 @@ from tidegate.core.step import StepResult, step
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.durability import write_durably
 from tidegate.errors import InconsistentEpoch
-from tidegate.pipeline import MAIN, REJECTED
+from tidegate.pipeline import MAIN, REJECTED, DataType
 from tidegate.spark import stopwatch
-from tidegate.spark.orders import ShardReport, Standing, StepOrder, unpacked
+from tidegate.spark.orders import OperatorInput, ShardReport, Standing, StepOrder, unpacked
 from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
 from tidegate.state.cache import held_stack
@@ -46,7 +49,7 @@ def step_shard(order: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     plan: StepOrder = pickle.loads(order)  # from our own driver
     standing = unpacked(plan.standing)
     with stopwatch.part("receive"):
-        came = arrived(batches, standing.window.group_by, plan.slices)
+        came = arrived(batches, standing.keys, plan.slices)
     report = _survey(plan, standing, came) if plan.survey else _step(plan, standing, came)
     data = [msgspec.json.encode(report)]
     yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], names=["report"])
@@ -62,7 +65,7 @@ def _survey(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         seen=came.seen,
         watermarks=plan.watermark.to_dict(),
         over_us=standing.operator.over_us(held, watermark_us),
-        keys=held.count_keys(watermark_us),
+        keys=standing.operator.count_keys(held, watermark_us),
     )
 
 
@@ -75,7 +78,7 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         result = step(
             standing.operator,
             held,
-            [together(came.events)],
+            [_input(each, came) for each in standing.inputs],
             _clock(plan, watermark),
             owned=key_groups_of(came.shard, standing.shards),
         )
@@ -87,7 +90,8 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
     faults.reached("staged")
     keys = None
     if plan.count_keys:
-        keys = result.changes.apply(held).count_keys(watermark.watermark_us)
+        after = result.changes.apply(held)
+        keys = standing.operator.count_keys(after, watermark.watermark_us)
     return ShardReport(
         shard=came.shard,
         attempt=staging.attempt,
@@ -111,7 +115,27 @@ def _clock(plan: StepOrder, watermark: PipelineWatermark) -> Clock:
     )
 
 
-def _held(plan: StepOrder, standing: Standing, shard: int) -> Stack:
+def _input(wanted: OperatorInput, came: Arrived) -> Events:
+    """The rows that came for one input of the operator."""
+    pairs = zip(came.sources, came.events, strict=True)
+    events = [events for source, events in pairs if source in wanted.sources]
+    return together(events) if events else _no_events(wanted)
+
+
+def _no_events(wanted: OperatorInput) -> Events:
+    """A source that nothing was planned of sends not even its columns."""
+    types = {name: DataType.parse(kind) for name, kind in wanted.columns.items()}
+    nothing = np.empty(0, np.int64)
+    return Events(
+        event_us=nothing,
+        lane=nothing,
+        offset=nothing,
+        key_hash=nothing,
+        columns=pl.DataFrame(schema={name: polars_type(kind) for name, kind in types.items()}),
+    )
+
+
+def _held(plan: StepOrder, standing: Standing, shard: int) -> Stack[Any]:
     """The state of the shard, from what this worker has mapped or the store."""
     owned = key_groups_of(shard, standing.shards)
     for entry in plan.stacks[shard]:
@@ -121,6 +145,14 @@ def _held(plan: StepOrder, standing: Standing, shard: int) -> Stack:
                 f"has {entry.first_group}..{entry.end_group - 1}"
             )
     return held_stack(standing.depot, plan.stacks[shard], owned)
+
+
+def _kept_late(late: pl.DataFrame, inputs: Sequence[OperatorInput]) -> pl.DataFrame:
+    """Late rows of the inputs that keep them; those of a join say their side."""
+    if all(each.keeps_late for each in inputs):
+        return late
+    side = late[late.columns[-3]]
+    return late.filter(side.is_in([each.side for each in inputs if each.keeps_late]))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,9 +195,10 @@ class _Staging:
             yield MAIN, "sent", result.sent
         if result.retracted.height and standing.writers[MAIN].takes_retractions:
             yield MAIN, "retracted", result.retracted
-        if result.late.height and standing.late_channel is not None:
-            late = result.late
-            yield standing.late_channel, "sent", late.drop(late.columns[-2])
+        if standing.late_channel is not None:
+            late = _kept_late(result.late, standing.inputs)
+            if late.height:
+                yield standing.late_channel, "sent", late.drop(late.columns[-2])
         if rejected:
             yield REJECTED, "sent", pl.concat(rejected, how="diagonal")
 

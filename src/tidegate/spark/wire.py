@@ -157,6 +157,8 @@ class Arrived:
     seen: tuple[Seen, ...]
     events: tuple[Events, ...]
     """In the order of their slices and parts."""
+    sources: tuple[int, ...]
+    """Beside `events`: the place of the source of each."""
     rejected: tuple[pl.DataFrame, ...]
 
 
@@ -179,7 +181,7 @@ def arrived(
     order = sorted(range(len(slices)), key=lambda row: (slices[row], parts[row]))
     headers, blobs = table.column("seen"), table.column("blob")
     seen: dict[int, Seen] = {}
-    events, rejected = [], []
+    events, sources, rejected = [], [], []
     for row in order:
         said = msgspec.json.decode(headers[row].as_py(), type=Seen)
         if seen.setdefault(said.slice, said) != said:
@@ -189,8 +191,13 @@ def arrived(
             rejected.append(blob)
         else:
             events.append(_events(blob, said, parts[row], keys))
+            sources.append(said.source)
     return Arrived(
-        shard=shards[0], seen=tuple(seen.values()), events=tuple(events), rejected=tuple(rejected)
+        shard=shards[0],
+        seen=tuple(seen.values()),
+        events=tuple(events),
+        sources=tuple(sources),
+        rejected=tuple(rejected),
     )
 
 
