@@ -13,7 +13,8 @@ class Bounds:
     """Rates are times Spark's and must be reached; the others must not be exceeded.
 
     `small_batch` and `memory` are shares of Spark's; `live` is the cost of an event with many
-    live sessions over that with few. None: printed only.
+    live sessions over that with few, `hot` the time of a join with a hot key over that without.
+    None: printed only.
     """
 
     warm: Mapping[str, float]
@@ -21,6 +22,8 @@ class Bounds:
     small_batch: float
     memory: float | None
     live: float | None
+    join: float
+    hot: float
 
 
 FULL = Bounds(
@@ -29,6 +32,8 @@ FULL = Bounds(
     small_batch=0.5,
     memory=1.0,
     live=2.0,
+    join=4.0,
+    hot=2.0,
 )
 
 SMALL = Bounds(
@@ -37,6 +42,8 @@ SMALL = Bounds(
     small_batch=1.0,
     memory=None,
     live=None,
+    join=2.0,
+    hot=2.0,
 )
 
 BOUNDS = SMALL if QUICK else FULL

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.engine.workloads import Edges, LiveSessions, Visits, Workload
+from benchmarks.engine.workloads import Edges, LiveSessions, TwoStreams, Visits, Workload
 from benchmarks.size import QUICK
 
 OnEnd = Literal["keep", "flush"]
+Query = Literal["sessions", "joins"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,8 @@ class Case:
     name: str
     workload: Workload
     rows_per_file: int
+    """Of all inputs together."""
+    query: Query = "sessions"
     passes: tuple[Drain, ...] = (Drain(), Drain())
 
 
@@ -83,4 +86,17 @@ def _others(scale: int) -> list[Case]:
     ]
 
 
-CASES = {case.name: case for case in _clicks(5 if QUICK else 1) + _others(5 if QUICK else 1)}
+def _joins(scale: int) -> list[Case]:
+    """Two streams; and the same where a tenth of all events, on the left, are of one key."""
+    events, keys = 2_500_000 // scale, 100_000 // scale
+    plain = TwoStreams(events=events, keys=keys, span_s=1200)
+    hot = TwoStreams(events=events, keys=keys, span_s=1200, hot_share=0.1)
+    rows = 2 * events // plain.files
+    return [
+        Case(name="join", workload=plain, rows_per_file=rows, query="joins"),
+        Case(name="join-hot", workload=hot, rows_per_file=rows, query="joins"),
+    ]
+
+
+SCALE = 5 if QUICK else 1
+CASES = {case.name: case for case in _clicks(SCALE) + _others(SCALE) + _joins(SCALE)}

@@ -89,6 +89,41 @@ def check(system: str, data: Path, output: Path, *, gap_ms: int, flushed: bool) 
     return written
 
 
+PAIRS = """
+SELECT l.user_id, epoch_us(l.event_time) AS left_us, epoch_us(r.event_time) AS right_us,
+       l.amount AS left_amount, r.amount AS right_amount
+FROM read_parquet($left) l JOIN read_parquet($right) r
+  ON l.user_id = r.user_id
+ AND r.event_time BETWEEN l.event_time - to_microseconds($delta_us)
+                      AND l.event_time + to_microseconds($delta_us)
+"""
+
+WRITTEN_PAIRS = """
+SELECT user_id, epoch_us(left_event_ts) AS left_us, epoch_us(right_event_ts) AS right_us,
+       left_amount, right_amount
+FROM read_parquet($files)
+"""
+
+
+def check_pairs(system: str, data: Path, output: Path, *, delta_ms: int) -> int:
+    """The number of pairs, if `output` holds exactly those it should, each once."""
+    files = data_files(output)
+    assert files, f"{system} wrote no parquet file to {output}"
+    inputs = {side: data_files(data / side) for side in ("left", "right")}
+    with duckdb.connect() as database:
+        database.execute(
+            f"CREATE TABLE expected AS {PAIRS}", {**inputs, "delta_us": delta_ms * 1000}
+        )
+        database.execute(f"CREATE TABLE written AS {WRITTEN_PAIRS}", {"files": files})
+        for what, one, other in (
+            ("missing", "expected", "written"),
+            ("wrong", "written", "expected"),
+        ):
+            found = database.execute(f"FROM {one} EXCEPT ALL FROM {other} LIMIT 5").fetchall()
+            assert not found, f"{system}: pairs {what} in {output}, the first are {found}"
+        return int(database.table("written").count("*").fetchall()[0][0])
+
+
 def _expect(
     database: duckdb.DuckDBPyConnection, rules: Semantics, data: Path, gap_ms: int, *, flushed: bool
 ) -> None:

@@ -53,6 +53,7 @@ def data_files(folder: Path) -> list[str]:
 
 def _write(workload: Workload, folder: Path) -> None:
     for nth, table in enumerate(workload.tables()):
-        path = folder / f"clicks-{nth:04}.parquet"
+        path = folder / workload.folders[nth % len(workload.folders)] / f"clicks-{nth:04}.parquet"
+        path.parent.mkdir(exist_ok=True)
         pq.write_table(table, path)
         os.utime(path, (FIRST_MTIME + nth, FIRST_MTIME + nth))

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engine.cases import Case, Drain
-from benchmarks.engine.expected import check
+from benchmarks.engine.expected import check, check_pairs
 from benchmarks.engine.files import empty_folder, written
 from benchmarks.engine.memory import watch
 from benchmarks.engine.run_side import jobs
-from benchmarks.engine.sides import Batch, System
+from benchmarks.engine.sides import Batch, Job, System
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 1800
@@ -33,7 +33,8 @@ class Pass:
     seconds: float
     batches: list[Batch]
     late: int
-    sessions: int
+    results: int
+    """Sessions, or pairs."""
 
     @property
     def with_rows(self) -> list[Batch]:
@@ -90,19 +91,17 @@ def measure(system: System, case: Case) -> Measured:
     data = written(case.workload)
     scratch = empty_folder(f"{system}-{case.name}-{os.getpid()}")
     reported, peak_bytes = _run(system, case, data, scratch)
-    sessions = [
-        check(
-            system,
-            data,
-            job.output,
-            gap_ms=job.gap_ms,
-            flushed=system == "tidegate" and job.on_end == "flush",
-        )
-        for job in jobs(case, data, scratch)
-    ]
+    results = [_checked(system, case, job) for job in jobs(case, data, scratch)]
     shutil.rmtree(scratch)  # left in place when a check fails
-    passes = [_pass(report, count) for report, count in zip(reported, sessions, strict=True)]
+    passes = [_pass(report, count) for report, count in zip(reported, results, strict=True)]
     return Measured(case=case, system=system, passes=passes, peak_bytes=peak_bytes)
+
+
+def _checked(system: System, case: Case, job: Job) -> int:
+    if case.query == "joins":
+        return check_pairs(system, job.data, job.output, delta_ms=job.gap_ms)
+    flushed = system == "tidegate" and job.on_end == "flush"
+    return check(system, job.data, job.output, gap_ms=job.gap_ms, flushed=flushed)
 
 
 def _run(system: System, case: Case, data: Path, scratch: Path) -> tuple[list[Any], int]:
@@ -134,11 +133,11 @@ def _started(command: list[str], out: Any, err: Any) -> Iterator[subprocess.Pope
         child.wait()
 
 
-def _pass(report: dict[str, Any], sessions: int) -> Pass:
+def _pass(report: dict[str, Any], results: int) -> Pass:
     outcome = report["outcome"]
     return Pass(
         seconds=report["seconds"],
         batches=[Batch(**batch) for batch in outcome["batches"]],
         late=outcome["late"],
-        sessions=sessions,
+        results=results,
     )

@@ -35,7 +35,7 @@ def _rates(measured: Sequence[Measured]) -> Table:
     case = measured[0].case
     title = f"{case.name}: {measured[0].passes[0].rows:,} events"
     table = Table("system", "pass", title=title, title_justify="left")
-    for column in ("events/s", "s", "batches", "batch s", "sessions", "late", "peak PSS MB"):
+    for column in ("events/s", "s", "batches", "batch s", "results", "late", "peak PSS MB"):
         table.add_column(column, justify="right")
     for each in measured:
         for nth, (label, one) in enumerate(zip(each.labels(), each.passes, strict=True)):
@@ -53,7 +53,7 @@ def _figures(one: Pass) -> tuple[str, ...]:
         f"{one.seconds:.1f}",
         f"{len(one.batches)}",
         f"{one.batch_s:.3f}",
-        f"{one.sessions:,}",
+        f"{one.results:,}",
         f"{one.late:,}",
     )
 

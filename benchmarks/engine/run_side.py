@@ -32,7 +32,7 @@ def main() -> None:
     spark = session.start(arguments.scratch, own)
     case = CASES[arguments.case]
     passes = [
-        _timed(spark, arguments.system, job)
+        _timed(spark, f"{arguments.system}_{case.query}", job)
         for job in jobs(case, arguments.data, arguments.scratch)
     ]
     print(json.dumps(passes))
@@ -57,9 +57,9 @@ def jobs(case: Case, data: Path, scratch: Path) -> list[Job]:
     ]
 
 
-def _timed(spark: SparkSession, system: str, job: Job) -> dict[str, Any]:
+def _timed(spark: SparkSession, module: str, job: Job) -> dict[str, Any]:
     started = time.perf_counter()
-    side = importlib.import_module(f"benchmarks.engine.{system}_side")
+    side = importlib.import_module(f"benchmarks.engine.{module}")
     outcome = side.run_pass(spark, job)
     seconds = time.perf_counter() - started
     side.let_go(spark)

@@ -1,8 +1,8 @@
 """What both systems are given and what they report.
 
-`spark_side` and `tidegate_side` have `run_pass(spark, job) -> Outcome`: from nothing to all
-files read and all output visible; and `let_go(spark)`, not timed, which frees what a pass left in
-memory.
+For each system and query there is a module (`spark_sessions`, `tidegate_joins`, ...) with
+`run_pass(spark, job) -> Outcome`: from nothing to all files read and all output visible; and
+`let_go(spark)`, not timed, which frees what a pass left in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ SYSTEMS: tuple[System, ...] = ("spark", "tidegate")
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One pass over the files in `data`; `output` and `state` are new folders."""
+    """One pass over the files in `data`; `output` and `state` are new folders.
+
+    `gap_ms` ends a session, or is how far apart two rows of a pair may be.
+    """
 
     data: Path
     output: Path

@@ -81,6 +81,17 @@ def test_a_small_batch_takes_less_time_than_in_spark(summary: Summary) -> None:
     summary.settle()
 
 
+def test_streams_are_joined_faster_than_by_spark(summary: Summary) -> None:
+    spark, tidegate = both("join")
+    warm = spark.warm.seconds / tidegate.warm.seconds
+    summary.at_least("join: warm rate over Spark's", warm, BOUNDS.join)
+    hot = measure("tidegate", CASES["join-hot"])
+    show([hot])
+    times = hot.warm.seconds / tidegate.warm.seconds
+    summary.at_most("join: seconds with a hot key over those without", times, BOUNDS.hot)
+    summary.settle()
+
+
 def test_many_live_sessions_make_an_event_little_dearer(summary: Summary) -> None:
     """At full size each twice, in turns, and the better one counts: what else the machine does
     only adds.

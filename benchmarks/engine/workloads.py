@@ -32,7 +32,12 @@ class Workload(Protocol):
 
     @property
     def gap_ms(self) -> int:
-        """The gap that ends a session."""
+        """The gap that ends a session, or how far apart two rows of a pair may be."""
+        ...
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where files go, one after the other."""
         ...
 
     def tables(self) -> Iterator[pa.Table]:
@@ -55,6 +60,7 @@ class Visits:
     files: int = 20
     seed: int = 7
     gap_ms: int = GAP_MS
+    folders: tuple[str, ...] = ("",)
 
     def tables(self) -> Iterator[pa.Table]:
         rng = np.random.default_rng(self.seed)
@@ -91,6 +97,7 @@ class Edges:
     visits: Visits
     each: int
     gap_ms: int = GAP_MS
+    folders: tuple[str, ...] = ("",)
 
     def tables(self) -> Iterator[pa.Table]:
         rng = np.random.default_rng(self.visits.seed)
@@ -157,6 +164,7 @@ class LiveSessions:
     measured: int = 10
     seed: int = 7
     gap_ms: int = 3_600_000
+    folders: tuple[str, ...] = ("",)
 
     def tables(self) -> Iterator[pa.Table]:
         rng = np.random.default_rng(self.seed)
@@ -169,6 +177,37 @@ class LiveSessions:
             user = chosen[rng.integers(0, self.touched, self.rows)]
             at_us = BEGIN_US + (600 + 10 * nth) * SECOND_US
             yield click_table(rng, user, at_us + rng.integers(0, 10 * SECOND_US, self.rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStreams:
+    """Two streams of `events` clicks each, of the same users, evenly over `span_s`.
+
+    Of all events of both, `hot_share` are left clicks of one user.
+    """
+
+    events: int
+    keys: int
+    span_s: int
+    hot_share: float = 0.0
+    files: int = 20
+    seed: int = 7
+    gap_ms: int = 10_000
+    folders: tuple[str, ...] = ("left", "right")
+
+    def tables(self) -> Iterator[pa.Table]:
+        left, right = (self._stream(side) for side in range(2))
+        for pair in zip(left, right, strict=True):
+            yield from pair
+
+    def _stream(self, side: int) -> Iterator[pa.Table]:
+        rng = np.random.default_rng((self.seed, side))
+        event_us = BEGIN_US + rng.integers(0, self.span_s * SECOND_US, self.events)
+        user = rng.integers(0, self.keys, self.events)
+        if side == 0:
+            user[rng.random(self.events) < 2 * self.hot_share] = 0
+        arrival_us = event_us + rng.integers(0, DISORDER_US, self.events)
+        yield from in_files(click_table(rng, user, event_us), arrival_us, self.files)
 
 
 def click_table(

@@ -14,11 +14,15 @@ PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreP
 
 def run_pass(spark: SparkSession, job: Job) -> Outcome:
     """All files, `files_per_batch` at a time."""
+    return drained(spark, _sessions(spark, job), job)
+
+
+def drained(spark: SparkSession, rows: DataFrame, job: Job) -> Outcome:
+    """Run a query to the end of its input."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", PROVIDER)
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     query = (
-        _sessions(spark, job)
-        .writeStream.format("parquet")
+        rows.writeStream.format("parquet")
         .outputMode("append")
         .option("checkpointLocation", str(job.state))
         .trigger(availableNow=True)

@@ -1,4 +1,4 @@
-"""Tidegate on the same files: the only place of the benchmark that knows its interface."""
+"""Tidegate's session windows on the same files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ AGGREGATIONS = (
 def run_pass(spark: SparkSession, job: Job) -> Outcome:
     """All files, `rows_per_batch` rows at a time, in the active session."""
     del spark
-    result = pipeline(job).run(
+    return drained(pipeline(job), job)
+
+
+def drained(pipeline: Pipeline, job: Job) -> Outcome:
+    """Run a pipeline to the end of its input."""
+    result = pipeline.run(
         mode="available_now",
         on_end=job.on_end,
         max_rows_per_epoch=job.rows_per_batch,
