@@ -23,7 +23,7 @@ class Bounds:
     memory: float | None
     live: float | None
     join: float
-    hot: float
+    hot: float | None
 
 
 FULL = Bounds(
@@ -37,13 +37,13 @@ FULL = Bounds(
 )
 
 SMALL = Bounds(
-    warm={"W1": 1.0, "W2": 1.0},
-    cold=1.0,
-    small_batch=1.0,
-    memory=None,
+    warm={"W1": 2.5, "W2": 3.0},
+    cold=1.7,
+    small_batch=0.6,
+    memory=None,  # mostly that of a JVM with nothing in it
     live=None,
     join=2.0,
-    hot=2.0,
+    hot=None,
 )
 
 BOUNDS = SMALL if QUICK else FULL

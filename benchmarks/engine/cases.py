@@ -65,7 +65,7 @@ def _clicks(scale: int) -> list[Case]:
 
 def _others(scale: int) -> list[Case]:
     visits = Visits(events=192_000, users=4_000, span_s=1200, clicks_per_visit=5)
-    files = 12 if QUICK else 60
+    files = 8 if QUICK else 60
     small = Visits(
         events=1_000 * files, users=20 * files, span_s=1200, clicks_per_visit=5, files=files
     )
@@ -73,6 +73,7 @@ def _others(scale: int) -> list[Case]:
     few = LiveSessions(live=100_000 // scale, touched=touched, rows=rows)
     many = LiveSessions(live=5_000_000 // scale, touched=touched, rows=rows)
     flush = Drain(on_end="flush")
+    once_or_twice = (flush,) if QUICK else (flush, flush)
     return [
         Case(
             name="W3",
@@ -81,17 +82,20 @@ def _others(scale: int) -> list[Case]:
             passes=(flush,) if QUICK else (Drain(), flush),
         ),
         Case(name="small-batches", workload=small, rows_per_file=1_000),
-        Case(name="W4-few", workload=few, rows_per_file=rows, passes=(flush, flush)),
-        Case(name="W4-many", workload=many, rows_per_file=rows, passes=(flush, flush)),
+        Case(name="W4-few", workload=few, rows_per_file=rows, passes=once_or_twice),
+        Case(name="W4-many", workload=many, rows_per_file=rows, passes=once_or_twice),
     ]
 
 
 def _joins(scale: int) -> list[Case]:
     """Two streams; and the same where a tenth of all events, on the left, are of one key."""
     events, keys = 2_500_000 // scale, 100_000 // scale
-    plain = TwoStreams(events=events, keys=keys, span_s=1200)
-    hot = TwoStreams(events=events, keys=keys, span_s=1200, hot_share=0.1)
-    rows = 2 * events // plain.files
+    files, span_s = 20, 1200
+    if QUICK:  # as many rows to a file, but fewer files
+        events, files, span_s = events * 3 // 10, 6, 360
+    plain = TwoStreams(events=events, keys=keys, span_s=span_s, files=files)
+    hot = TwoStreams(events=events, keys=keys, span_s=span_s, files=files, hot_share=0.1)
+    rows = 2 * events // files
     return [
         Case(name="join", workload=plain, rows_per_file=rows, query="joins"),
         Case(name="join-hot", workload=hot, rows_per_file=rows, query="joins"),

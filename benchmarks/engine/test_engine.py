@@ -85,10 +85,11 @@ def test_streams_are_joined_faster_than_by_spark(summary: Summary) -> None:
     spark, tidegate = both("join")
     warm = spark.warm.seconds / tidegate.warm.seconds
     summary.at_least("join: warm rate over Spark's", warm, BOUNDS.join)
-    hot = measure("tidegate", CASES["join-hot"])
-    show([hot])
-    times = hot.warm.seconds / tidegate.warm.seconds
-    summary.at_most("join: seconds with a hot key over those without", times, BOUNDS.hot)
+    if not QUICK:
+        hot = measure("tidegate", CASES["join-hot"])
+        show([hot])
+        times = hot.warm.seconds / tidegate.warm.seconds
+        summary.at_most("join: seconds with a hot key over those without", times, BOUNDS.hot)
     summary.settle()
 
 
@@ -112,5 +113,5 @@ def seconds_per_event(measured: Measured) -> float:
     """
     workload = measured.case.workload
     assert isinstance(workload, LiveSessions)
-    batches = measured.warm.with_rows[-workload.measured :]
+    batches = measured.passes[-1].with_rows[-workload.measured :]
     return statistics.mean(batch.seconds for batch in batches) / workload.rows

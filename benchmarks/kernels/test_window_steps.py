@@ -20,7 +20,7 @@ from tidegate.pipeline import Window
 
 GAP_MS = 5_500
 WARM_UP = 6
-EPOCHS, LONG = (8, 12) if QUICK else (20, 40)
+EPOCHS, LONG = (6, 8) if QUICK else (20, 40)
 OPEN = 500_000 if QUICK else 2_000_000
 """Open sessions where there are many: as many users, and a third more, click in `FILL` epochs."""
 FILL = 15 if QUICK else 60
