@@ -151,13 +151,14 @@ class SparkJoinEngine(_OnSpark):
     def __init__(self, join: Join, columns: Mapping[str, str], shards: int = 2) -> None:
         if join.late_data == "drop":
             join = join.model_copy(update={"late_data": "side_output"})
-        super().__init__(join, columns, [join.left, join.right], shards)
+        self._sides = (join.left, join.right)
+        super().__init__(join, columns, self._sides, shards)
 
     def epoch(
         self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
     ) -> Sent:
         """See `JoinEngine`."""
-        return self._epoch({"left": left, "right": right}, watermark_us)
+        return self._epoch(dict(zip(self._sides, (left, right), strict=True)), watermark_us)
 
 
 def _epoch_of(table: str, epoch: int) -> MemoryEpoch | None:
