@@ -114,9 +114,11 @@ def test_late_rows_go_where_their_side_says(spark: SparkSession, tmp_path: Path)
     result = joined(tmp_path, "late", right_late_data="dlq").run(spark=spark, shards=2)
     assert result.counts["late"] == 2
     late = memory_table("late.late").rows()
-    assert late.select("user", "what", "side", "reason").rows() == [
-        ("bob", "kept", "right", "late")
-    ]
+    kept = ("bob", "kept", "right", "late")
+    assert late.select("user", "what", "side", "reason").rows() == [kept]
+    right.put(rows(("bob", 1, "again")))  # the next run finds the columns that this one wrote
+    joined(tmp_path, "late", right_late_data="dlq").run(spark=spark, shards=1)
+    assert memory_table("late.late").rows()["what"].to_list() == ["kept", "again"]
 
 
 def test_pairs_replace_themselves_in_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tidegate.core.frames import unused_name
 from tidegate.core.watermark import PipelineState, PipelineWatermark
 from tidegate.errors import ConfigError, PlanChanged, Problem
 from tidegate.eventtime import now_us, us_of_ms
-from tidegate.pipeline import MAIN, DataType, Pipeline, RunSettings, Source, changes
+from tidegate.pipeline import MAIN, DataType, Join, Pipeline, RunSettings, Source, changes
 from tidegate.pipeline.validation import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
@@ -167,13 +167,17 @@ def _check_targets(plan: Plan, standing: Standing) -> None:
     output = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
     standing.writers[MAIN].check(plan.identity, pl.Schema(output))
     for channel in plan.pipeline.channels:
-        standing.writers[channel].check((), _turned_away_schema(plan))
+        standing.writers[channel].check((), _turned_away_schema(plan, channel))
 
 
-def _turned_away_schema(plan: Plan) -> pl.Schema:
-    """The columns of late and rejected rows: as they came, with a reason."""
+def _turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
+    """The columns of late and rejected rows: as they came, with a reason; those of joins that are
+    late say their side too.
+    """
     columns = {name: kind for found in plan.found.values() for name, kind in found.items()}
     types = {name: polars_type(DataType.parse(kind)) for name, kind in columns.items()}
+    if isinstance(plan.config, Join) and channel == plan.config.late_channel:
+        types[unused_name("side", types)] = pl.String()
     return pl.Schema({**types, unused_name("reason", types): pl.String()})
 
 
