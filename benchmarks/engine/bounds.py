@@ -23,7 +23,7 @@ class Bounds:
     memory: float | None
     live: float | None
     join: float
-    hot: float | None
+    hot: float
 
 
 FULL = Bounds(
@@ -43,7 +43,7 @@ SMALL = Bounds(
     memory=None,  # mostly that of a JVM with nothing in it
     live=None,
     join=2.0,
-    hot=None,
+    hot=2.0,
 )
 
 BOUNDS = SMALL if QUICK else FULL

@@ -90,12 +90,9 @@ def _others(scale: int) -> list[Case]:
 def _joins(scale: int) -> list[Case]:
     """Two streams; and the same where a tenth of all events, on the left, are of one key."""
     events, keys = 2_500_000 // scale, 100_000 // scale
-    files, span_s = 20, 1200
-    if QUICK:  # as many rows to a file, but fewer files
-        events, files, span_s = events * 3 // 10, 6, 360
-    plain = TwoStreams(events=events, keys=keys, span_s=span_s, files=files)
-    hot = TwoStreams(events=events, keys=keys, span_s=span_s, files=files, hot_share=0.1)
-    rows = 2 * events // files
+    plain = TwoStreams(events=events, keys=keys, span_s=1200)
+    hot = TwoStreams(events=events, keys=keys, span_s=1200, hot_share=0.1)
+    rows = 2 * events // plain.files
     return [
         Case(name="join", workload=plain, rows_per_file=rows, query="joins"),
         Case(name="join-hot", workload=hot, rows_per_file=rows, query="joins"),
