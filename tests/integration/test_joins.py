@@ -188,3 +188,13 @@ def test_columns_that_do_not_fit_are_named_before_anything_runs(
     with pytest.raises(ConfigError) as refused:
         pipeline.run(spark=spark)
     assert [each.at for each in refused.value.problems] == ["join.on[0]", "join.condition"]
+
+
+def test_a_condition_that_compares_what_cannot_be_compared_is_refused_before_anything_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        joined(tmp_path, "compare", condition="left.at = right.what").run(spark=spark)
+    (problem,) = refused.value.problems
+    assert (problem.at, problem.expected) == ("join.condition", "types that can be compared")
+    assert problem.found == "'left.at = right.what', with long and string"

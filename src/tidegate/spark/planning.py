@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.compiling import polars_type
+from tidegate.core.joins.compiling import compile_join
 from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
 from tidegate.pipeline import (
@@ -73,7 +74,7 @@ def plan_of(pipeline: Pipeline, found: Found) -> Plan:
         warnings.simplefilter("ignore", InMemoryStateWarning)
         checked = pipeline.model_copy(update={"sources": sources})
     (bound,) = checked.bound().values()
-    if problems := [*_disagreements(pipeline, found)]:
+    if problems := [*_uncomputable(pipeline, bound), *_disagreements(pipeline, found)]:
         raise ConfigError(problems)
     return Plan(pipeline=pipeline, found=found, bound=bound)
 
@@ -90,6 +91,17 @@ def _as_found(pipeline: Pipeline, found: Found) -> list[Source]:
     if problems:
         raise ConfigError(pipeline.as_written(problems))
     return declared
+
+
+def _uncomputable(pipeline: Pipeline, bound: BoundWindow | BoundJoin) -> Sequence[Problem]:
+    """A condition of a join may compare what cannot be compared, now that types are known."""
+    if not isinstance(bound, BoundJoin):
+        return ()
+    try:
+        compile_join(bound.join, *(bound.types_read(side) for side in (0, 1)))
+    except ConfigError as error:
+        return pipeline.as_written(located(error.problems, "operators[0]"))
+    return ()
 
 
 def _disagreements(pipeline: Pipeline, found: Found) -> Iterator[Problem]:

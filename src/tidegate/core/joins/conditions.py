@@ -13,6 +13,7 @@ from functools import reduce
 
 import polars as pl
 
+from tidegate.core.compiling import spark_type
 from tidegate.core.joins.plan import NAMES, Condition
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.conditions import Node, parse
@@ -118,7 +119,9 @@ class _Writer:
     def _check(self, taken: str, operand: pl.Expr) -> None:
         found = self._type(operand)
         if not _FITS[taken](found):
-            raise self._refused(f"{self.text!r}, with {found} in it", f"{taken} in that place")
+            raise self._refused(
+                f"{self.text!r}, with {_told(found)} in it", f"{taken} in that place"
+            )
 
     def _check_mixture(self, operands: Sequence[pl.Expr]) -> None:
         """Polars would compare true with 1, and a time with a number."""
@@ -127,7 +130,7 @@ class _Writer:
             each.is_temporal() for each in found
         )
         if len(found) > 1 and not alike:
-            names = " and ".join(sorted(map(str, found)))
+            names = " and ".join(sorted(map(_told, found)))
             raise self._refused(f"{self.text!r}, with {names}", "types that can be compared")
 
     def _check_digits(self, factors: Sequence[pl.Expr]) -> None:
@@ -153,6 +156,11 @@ _FITS: Mapping[str, Callable[[pl.DataType], bool]] = {
     _NUMBERS: lambda found: found.is_numeric(),
     _TEXTS: lambda found: found == pl.String(),
 }
+
+
+def _told(dtype: pl.DataType) -> str:
+    """A type as users write it."""
+    return str(spark_type(dtype) or dtype)
 
 
 def _widened(name: str, columns: pl.DataFrame) -> pl.Expr:
