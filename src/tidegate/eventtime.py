@@ -11,6 +11,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 US_PER_MS = 1_000
+US_PER_SECOND = 1_000_000
 
 BEGINNING = -(2**63)
 """Minus infinity: the watermark of a source that has seen no row."""

@@ -14,7 +14,7 @@ several tables side by side (`Tables`), which are one segment to everybody else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic
@@ -351,13 +351,15 @@ class Stack(Generic[S]):
 
         A row counts if no newer segment knows its unit.
         """
-        kept = []
+        kept = [segment.rows[row] for segment, row in self._counting(chosen)]
+        return pl.concat(kept) if kept else None
+
+    def _counting(self: Stack, chosen: Sequence[Bools]) -> Iterator[tuple[Segment, Int64s]]:
         for depth, (segment, mask) in enumerate(zip(self.segments, chosen, strict=True)):
             row = np.flatnonzero(mask)
             if not segment.appends:
                 row = row[_unknown_to(self.segments[depth + 1 :], segment, row)]
-            kept.append(segment.rows[row])
-        return pl.concat(kept) if kept else None
+            yield segment, row
 
     def within(self, owned: range) -> Stack[S]:
         """The state of the given key groups only."""
@@ -367,6 +369,11 @@ class Stack(Generic[S]):
     def alive(self: Stack, watermark_us: int) -> pl.DataFrame | None:
         """Every row that counts and is not forgotten; reads all state."""
         return self.rows_where([s.forget_us > watermark_us for s in self.segments])
+
+    def count_alive(self: Stack, watermark_us: int) -> int:
+        """How many rows `alive` has, without taking them."""
+        chosen = [segment.forget_us > watermark_us for segment in self.segments]
+        return sum(len(row) for _, row in self._counting(chosen))
 
     def count_keys(self: Stack, watermark_us: int) -> int:
         """How many keys hold anything that is not forgotten; reads all state."""

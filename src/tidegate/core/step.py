@@ -95,6 +95,10 @@ class Operator(Protocol[J, M]):
         """How many keys hold anything that is not forgotten; reads all state."""
         ...
 
+    def count_open(self, held: Stack[Any], watermark_us: int) -> int:
+        """How many windows, or waiting rows, are not forgotten; reads all state."""
+        ...
+
     def readable(self, held: Stack[Any], chosen: Chosen) -> Readable | None:
         """What is held, as a user would be sent it; None if nothing is."""
         ...

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +25,7 @@ from tidegate.errors import InconsistentEpoch
 from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.spark import job
+from tidegate.spark.counting import OpenCount
 from tidegate.spark.epochs import EpochResult, Planned, Stepped
 from tidegate.spark.folding import Folder, Snapshot
 from tidegate.spark.inputs import Input
@@ -64,6 +65,7 @@ class Engine:
     watermark: PipelineWatermark
     stacks: tuple[tuple[Entry, ...], ...]
     keys: KeyBound
+    open: OpenCount = field(default_factory=OpenCount)
 
     def poll(self, now_us: int, behind: Planned | None = None) -> Planned:
         """Ask every source for the next epoch, or for the one `behind` that, and fix its clock."""
@@ -126,6 +128,7 @@ class Engine:
         watermark = self._agreed(order, reports)
         stacks = manifest.state[self.standing.operator_id].shards
         self.keys = self._checked_limits(manifest, stacks, watermark, reports)
+        self.open = self.open.after(reports, planned.now_us)
         self.epoch, self.offsets = manifest.epoch, manifest.offsets
         self.stacks, self.watermark = stacks, watermark
         seconds = {"plan": planned.seconds, "job": time.perf_counter() - began}
@@ -133,6 +136,7 @@ class Engine:
             planned=planned,
             reports=tuple(reports),
             manifest=manifest,
+            open=self.open.open,
             watermark=self.watermark,
             seconds=seconds,
         )
@@ -211,6 +215,7 @@ class Engine:
             stacks=self.stacks,
             flush_us=flush_us,
             count_keys=flush_us is None and self.keys.near_after_next,
+            count_open=flush_us is not None or planned.now_us >= self.open.due_us,
         )
 
     def _agreed(self, order: StepOrder, reports: Sequence[ShardReport]) -> PipelineWatermark:
@@ -281,6 +286,7 @@ def _result(stepped: Stepped, stands: Snapshot, seconds: Mapping[str, float]) ->
         watermark_us=stepped.watermark.watermark_us,
         watermarks=stepped.watermark,
         stands=stands,
+        open=stepped.open,
         seconds=sum(seconds.values()),
         parts={**seconds, **in_tasks},
     )

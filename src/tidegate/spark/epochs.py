@@ -48,6 +48,7 @@ class Stepped:
 
     planned: Planned
     reports: tuple[ShardReport, ...]
+    open: int | None
     manifest: Manifest
     watermark: PipelineWatermark
     seconds: Mapping[str, float]
@@ -66,6 +67,8 @@ class EpochResult:
     watermarks: PipelineWatermark
     stands: Snapshot
     """Where the pipeline stands after it."""
+    open: int | None
+    """The windows that are open, or rows of a join that wait, when they were counted last."""
     seconds: float
     """From the plan to what is published, without the time it waited for other epochs."""
     parts: Mapping[str, float]

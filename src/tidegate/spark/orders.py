@@ -181,6 +181,8 @@ class StepOrder:
     """Count what is held, and step nothing."""
     count_keys: bool = False
     """Say how many keys have state behind the step: that reads all of it."""
+    count_open: bool = False
+    """Say how many windows are open behind the step: that reads some of all of it."""
 
 
 def ordered(order: MapOrder | RowsOrder | StepOrder) -> bytes:
@@ -214,6 +216,8 @@ class ShardReport(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[Output, ...] = ()
     counts: Mapping[str, int] = {}
     keys: int | None = None
+    open: int | None = None
+    """Windows, or rows of a join that wait."""
     over_us: int | None = None
     seconds: Mapping[str, float] = {}
 

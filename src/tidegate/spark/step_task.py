@@ -88,10 +88,13 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
     with stopwatch.part("stage"):
         staging.stage(result, came.rejected)
     faults.reached("staged")
-    keys = None
-    if plan.count_keys:
-        after = result.changes.apply(held)
-        keys = standing.operator.count_keys(after, watermark.watermark_us)
+    after, after_us = result.changes.apply(held), watermark.watermark_us
+    operator = standing.operator
+    keys = operator.count_keys(after, after_us) if plan.count_keys else None
+    open_ = None
+    if plan.count_open:
+        with stopwatch.part("count"):
+            open_ = operator.count_open(after, after_us)
     return ShardReport(
         shard=came.shard,
         attempt=staging.attempt,
@@ -102,6 +105,7 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         outputs=tuple(staging.outputs),
         counts=dict(result.counts),
         keys=keys,
+        open=open_,
         seconds=stopwatch.taken(),
     )
 

@@ -309,6 +309,11 @@ def count_keys(plan: JoinPlan, held: Stack[Tables], watermark_us: int) -> int:
     return pl.concat(keys).n_unique() if keys else 0
 
 
+def count_open(held: Stack[Tables], watermark_us: int) -> int:
+    """How many rows of both sides are not let go; reads all state."""
+    return sum(held.table(name).count_alive(watermark_us) for name in NAMES)
+
+
 def readable(plan: JoinPlan, held: Stack[Tables], chosen: Chosen) -> Readable | None:
     """Waiting rows of both sides, as they came."""
     found: list[Readable] = []

@@ -29,6 +29,7 @@ from tidegate.core.joins.plan import (
     Turned,
     check_rows_per_key,
     count_keys,
+    count_open,
     readable,
     turned,
     units_of,
@@ -139,6 +140,10 @@ class RowJoin:
     def count_keys(self, held: Stack[Tables], watermark_us: int) -> int:
         """How many keys hold anything that is not let go; reads all state."""
         return count_keys(self.plan, held, watermark_us)
+
+    def count_open(self, held: Stack[Tables], watermark_us: int) -> int:
+        """See `Operator.count_open`."""
+        return count_open(held, watermark_us)
 
     def readable(self, held: Stack[Tables], chosen: Chosen) -> Readable | None:
         """Waiting rows for people."""

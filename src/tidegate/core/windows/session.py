@@ -274,6 +274,10 @@ class SessionWindow:
         """How many keys hold windows that are not forgotten."""
         return held.count_keys(watermark_us)
 
+    def count_open(self, held: Stack, watermark_us: int) -> int:
+        """See `Operator.count_open`."""
+        return held.count_alive(watermark_us)
+
     def readable(self, held: Stack, chosen: Chosen) -> Readable | None:
         """Held windows for people."""
         return readable(held, chosen, self.show, list(self.plan.keys))

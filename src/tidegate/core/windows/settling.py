@@ -18,6 +18,7 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s, stable_argsort
 from tidegate.core.clock import Clock
 from tidegate.core.emission import AT_ONCE, Emission
+from tidegate.core.frames import unused_name
 from tidegate.core.lateness import Lateness
 from tidegate.core.segments import Found, Segment, Stack, Units
 from tidegate.core.step import Chosen, Readable, Settled
@@ -154,15 +155,21 @@ _HELD = ("sealed", "due_us", "forget_us", "id_out")
 
 
 def readable(held: Stack, chosen: Chosen, show: Show, keys: Sequence[str]) -> Readable | None:
-    """Held windows as a user would be sent them."""
+    """Held windows as a user would be sent them, with what is known of their sending.
+
+    An aggregate that is called as that is has underscores before its name.
+    """
     rows = held.rows_where([chosen(segment) for segment in held.segments])
     if rows is None or rows.is_empty():
         return None
     shown = show(rows)
     beside = rows.select(name for name in _HELD if name in rows.columns)
+    values = shown.drop(keys)
+    ours = {*values.columns, *beside.columns}
+    apart = {name: unused_name(name, ours) for name in values.columns if name in beside.columns}
     return Readable(
         key_hash=rows["key_hash"].to_numpy(),
         keys=shown.select(keys),
-        values=pl.concat([shown.drop(keys), beside], how="horizontal"),
+        values=pl.concat([values.rename(apart), beside], how="horizontal"),
         forget_us=rows["forget_us"].to_numpy(),
     )
