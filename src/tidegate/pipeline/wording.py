@@ -25,8 +25,39 @@ _EXPECTED: Final = {
 _MILLISECONDS: Final = "durations are whole numbers of milliseconds: 30_000 is 30 s"
 
 
+_ALSO_CALLED: Final = {
+    "agg": "kind",
+    "as": "output_name",
+    "alias": "output_name",
+    "column": "input_column",
+    "pipeline_name": "name",
+    "source": "sources",
+    "type": "kind",
+    "duration_ms": "width_ms",
+    "size_ms": "width_ms",
+    "slide_ms": "hop_ms",
+    "keys": "group_by",
+    "key": "group_by",
+    "left_source": "left",
+    "right_source": "right",
+    "left_keys": "on",
+    "right_keys": "on",
+    "event_time_column": "event_time",
+    "timestamp": "event_time",
+    "lateness_ms": "allowed_lateness_ms",
+    "watermark_ms": "max_out_of_order_ms",
+    "connector": "format",
+    "query": "transform",
+    "sql": "transform",
+}
+"""What other tools call the same thing."""
+
+
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """Find the one of `words` that was probably meant by `word`."""
+    words = [*words]
+    if _ALSO_CALLED.get(word.lower()) in words:
+        return _ALSO_CALLED[word.lower()]
     near = difflib.get_close_matches(word.lower(), [*words], n=1)
     return near[0] if near else None
 

@@ -1,0 +1,273 @@
+"""Pipelines from TOML files: the same value as from Python, with a line for every mistake.
+
+    text -> [form] -> data -> [environment] -> [layout of a file] -> Pipeline and RunSettings
+
+A file differs from the keywords of `Pipeline` in little: windows and joins stand under
+`transform`, with the SQL of the only source if one likes, and `run` has the settings of a run.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegate.errors import ConfigError, Problem
+from tidegate.frontends.environment import Referring, as_scalar
+from tidegate.frontends.toml_places import Places, mistakes_in, places_in
+from tidegate.frontends.toml_wording import in_toml
+from tidegate.pipeline import Pipeline, RunSettings
+from tidegate.pipeline.masking import secret_name
+from tidegate.pipeline.validation import examine, joined
+from tidegate.pipeline.wording import misplaced_value, unknown_key
+
+if TYPE_CHECKING:
+    from tidegate.spark.running import Run, RunResult
+
+TRANSFORM: Final = "transform"
+RUN: Final = "run"
+UNDER_TRANSFORM: Final = ("window", "join", "operators")
+"""Keys of `Pipeline` that a file has under `transform`."""
+_SQL: Final = "sql"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineFile:
+    """A pipeline as a file has it, with the settings of its runs."""
+
+    path: Path
+    pipeline: Pipeline
+    settings: RunSettings
+    _places: Places = field(repr=False, default=Places({}))
+    _layout: Layout = field(repr=False, default_factory=lambda: Layout({}))
+
+    def run(self, **settings: Any) -> RunResult:
+        """As `Pipeline.run`; `settings` win over those of the file."""
+        with self.located():
+            return self.pipeline.run(**{**self.given_settings, **settings})
+
+    def start(self, **settings: Any) -> Run:
+        """As `Pipeline.start`; `settings` win over those of the file."""
+        with self.located():
+            return self.pipeline.start(**{**self.given_settings, **settings})
+
+    def explain(self) -> str:
+        """As `Pipeline.explain`."""
+        return self.pipeline.explain()
+
+    @property
+    def given_settings(self) -> dict[str, Any]:
+        """The settings of runs that the file gives."""
+        return {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Give problems that show when the pipeline is used the lines of the file."""
+        try:
+            yield
+        except ConfigError as error:
+            told = [self._layout.as_in_file(each) for each in error.problems]
+            raise ConfigError(in_file(self.path, self._places, told)) from error
+
+
+def load_pipeline(path: str | Path) -> PipelineFile:
+    """Read a pipeline from a TOML file; raises `ConfigError` with everything that is wrong in it.
+
+    `${NAME}` and `${NAME:-default}` in texts are taken from the environment. Relative paths in
+    the file are relative to where the program runs, as everywhere.
+    """
+    path = Path(path)
+    text = _text_of(path)
+    if mistakes := mistakes_in(text):
+        raise ConfigError([_at_line(path, line, problem) for line, problem in mistakes])
+    places = places_in(text)
+    try:
+        pipeline, settings, layout = _loaded(tomllib.loads(text), os.environ)
+    except ConfigError as error:
+        raise ConfigError(in_file(path, places, error.problems)) from None
+    return PipelineFile(
+        path=path, pipeline=pipeline, settings=settings, _places=places, _layout=layout
+    )
+
+
+def in_file(path: Path, places: Places, problems: Sequence[Problem]) -> list[Problem]:
+    """Problems of a file with their lines, in the order of these, in the words of TOML."""
+    placed = [(places.line_of(problem.at), problem) for problem in problems]
+    placed.sort(key=lambda each: each[0])
+    return [_at_line(path, line, in_toml(problem)) for line, problem in placed]
+
+
+def _at_line(path: Path, line: int, problem: Problem) -> Problem:
+    where = f"{path}:{line}"
+    return replace(problem, at=f"{where}: {problem.at}" if problem.at else where)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        found, hint = f"bytes that are not UTF-8 ({error.reason})", "save the file as UTF-8"
+        raise ConfigError([Problem(str(path), found, "a TOML file", hint)]) from None
+    except OSError as error:
+        found = (error.strerror or str(error)).lower()
+        hint = "" if not isinstance(error, FileNotFoundError) else _nearby(path)
+        raise ConfigError([Problem(str(path), found, "a TOML file", hint)]) from None
+
+
+def _nearby(path: Path) -> str:
+    folder = path.parent
+    there = sorted(each.name for each in folder.glob("*.toml")) if folder.is_dir() else []
+    if there:
+        return f"{folder} has {', '.join(there[:5])}"
+    return "tidegate init writes one to start from"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What stands elsewhere in a file than in a pipeline: by the path there, that in the file."""
+
+    moved: Mapping[str, str]
+
+    def as_in_file(self, problem: Problem) -> Problem:
+        """A problem of the pipeline, at its place in the file."""
+        for path, in_file_ in self.moved.items():
+            rest = problem.at.removeprefix(path)
+            if problem.at.startswith(path) and (not rest or rest[0] in ".["):
+                return replace(problem, at=f"{in_file_}{rest}")
+        return problem
+
+
+def _loaded(
+    data: Mapping[str, Any], environment: Mapping[str, str]
+) -> tuple[Pipeline, RunSettings, Layout]:
+    referring = Referring(environment)
+    resolved = _with_scalars(referring.resolved(data), data)
+    parts = _parts_of(resolved)
+    wrong_types = {each.at for each in parts.problems} & referring.written.keys()
+    if wrong_types:  # a number in the environment is a text
+        parts = _parts_of(_retyped(resolved, wrong_types))
+    unset = {each.at for each in referring.problems}
+    told = [_unshown(each, referring) for each in parts.problems if each.at not in unset]
+    if problems := [*referring.problems, *told]:
+        raise ConfigError(problems)
+    return Pipeline(**parts.pipeline), RunSettings(**parts.run), parts.layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The data of a file as a pipeline and a run take it, and what is wrong with it there."""
+
+    pipeline: Mapping[str, Any]
+    run: Mapping[str, Any]
+    layout: Layout
+    problems: Sequence[Problem]
+
+
+def _parts_of(data: Mapping[str, Any]) -> _Parts:
+    flat, layout, misplaced = _flattened(data)
+    run = flat.pop(RUN, {})
+    found = [layout.as_in_file(each) for each in examine(Pipeline, flat).problems]
+    if any(each.at == TRANSFORM for each in misplaced):  # nothing is known of what is in it
+        found = [each for each in found if not each.at.startswith(TRANSFORM)]
+    problems = (*misplaced, *found, *_run_problems(run))
+    return _Parts(pipeline=flat, run=run, layout=layout, problems=problems)
+
+
+def _run_problems(run: Any) -> list[Problem]:
+    if not isinstance(run, Mapping):
+        return [misplaced_value(RUN, run, "the settings of a run")]
+    problems = examine(RunSettings, {str(key): value for key, value in run.items()}).problems
+    return [replace(each, at=joined(RUN, each.at)) for each in problems]
+
+
+def _unshown(problem: Problem, referring: Referring) -> Problem:
+    """A problem with a value from the environment shows the reference."""
+    text = referring.written.get(problem.at)
+    return problem if text is None else replace(problem, found=f"what {text} holds")
+
+
+def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], Layout, list[Problem]]:
+    """The keywords of `Pipeline`, and `run`, from the layout of a file."""
+    flat, moved = dict(data), {name: f"{TRANSFORM}.{name}" for name in UNDER_TRANSFORM}
+    problems = [
+        replace(
+            unknown_key(name, (*TOP_KEYS,), "a pipeline file"), hint=f"write [transform.{name}]"
+        )
+        for name in UNDER_TRANSFORM
+        if name in flat
+    ]
+    for name in UNDER_TRANSFORM:
+        flat.pop(name, None)
+    transform = flat.pop(TRANSFORM, {})
+    if not isinstance(transform, Mapping):
+        expected = "a table with window, join or sql"
+        return flat, Layout(moved), [*problems, misplaced_value(TRANSFORM, transform, expected)]
+    known = (*UNDER_TRANSFORM, _SQL)
+    for key in transform:
+        if key not in known:
+            unknown = unknown_key(str(key), known, TRANSFORM)
+            problems.append(replace(unknown, at=f"{TRANSFORM}.{key}"))
+    for name in UNDER_TRANSFORM:
+        if name in transform:
+            flat[name] = transform[name]
+    if _SQL in transform:
+        problems += _put_sql(flat, moved, transform[_SQL])
+    return flat, Layout(moved), problems
+
+
+TOP_KEYS: Final = (
+    "name",
+    "sources",
+    TRANSFORM,
+    "target",
+    "state_store",
+    "watermark",
+    "late",
+    "rejected",
+    "channels",
+    RUN,
+)
+
+
+def _put_sql(flat: dict[str, Any], moved: dict[str, str], sql: Any) -> list[Problem]:
+    """`transform.sql` is the transform of the only source."""
+    at = f"{TRANSFORM}.{_SQL}"
+    sources = flat.get("sources")
+    single = [sources] if isinstance(sources, Mapping) else sources
+    if not isinstance(single, list) or len(single) != 1 or not isinstance(single[0], Mapping):
+        hint = "give each source a transform of its own: [[sources]] transform = '''...'''"
+        found = f"{len(single)} sources" if isinstance(single, list) else "no source"
+        return [Problem(at, found, "one source", hint)]
+    if "transform" in single[0]:
+        return [Problem(at, "the source's own transform as well", "one of them", "remove one")]
+    flat["sources"] = [{**single[0], "transform": sql}]
+    moved["sources[0].transform"] = at
+    moved["sources.transform"] = at
+    return []
+
+
+def _with_scalars(resolved: Any, written: Any, name: str = "", *, free: bool = False) -> Any:
+    """Where any type may stand, as in options, a reference alone may be a number or a truth."""
+    if isinstance(resolved, Mapping):
+        return {
+            key: _with_scalars(item, written[key], str(key), free=free or key == "options")
+            for key, item in resolved.items()
+        }
+    if isinstance(resolved, list):
+        pairs = zip(resolved, written, strict=True)
+        return [_with_scalars(*each, name, free=free) for each in pairs]
+    is_reference = isinstance(resolved, str) and resolved != written
+    return as_scalar(resolved) if free and is_reference and not secret_name(name) else resolved
+
+
+def _retyped(value: Any, paths: set[str], path: str = "") -> Any:
+    """`value` with the texts at `paths` as the numbers and truths that they are."""
+    if isinstance(value, Mapping):
+        return {key: _retyped(item, paths, joined(path, str(key))) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_retyped(item, paths, f"{path}[{n}]") for n, item in enumerate(value)]
+    return as_scalar(value) if path in paths and isinstance(value, str) else value
