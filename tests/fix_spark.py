@@ -19,7 +19,7 @@ def settings(folder: Path) -> dict[str, str]:
 
     return {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": quiet_option(folder),
+        "spark.driver.extraJavaOptions": quiet_option(),
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.session.timeZone": "UTC",

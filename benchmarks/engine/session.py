@@ -21,7 +21,7 @@ def start(folder: Path, jvm_options: str = "") -> SparkSession:
     settings = {
         **OWN_SETTINGS,  # on both sides
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{jvm_options} {quiet_option(folder)}",
+        "spark.driver.extraJavaOptions": f"{jvm_options} {quiet_option()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "4g",
         "spark.local.dir": str(folder / "local"),

@@ -98,6 +98,10 @@ class StateLimitReached(TidegateError):
         return f"{line}\n  hint: {self.hint}" if self.hint else line
 
 
+class SparkUnavailable(TidegateError):
+    """Spark cannot be started here."""
+
+
 class StateFormatError(TidegateError):
     """Stored state that this version cannot read."""
 

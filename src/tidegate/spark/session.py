@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-# What a task fails of, the driver raises again: nobody has to read it in Java too.
-_QUIET = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-logger.executor.name = org.apache.spark.executor.Executor
-logger.executor.level = off
-logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
-logger.tasks.level = off
-"""
+from tidegate.errors import SparkUnavailable
+from tidegate.spark.jvm_output import without_noise
 
 OWN_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",  # half the latency of a Python stage
@@ -62,20 +48,39 @@ def _new_session() -> SparkSession:
     for name, value in OWN_SETTINGS.items():
         builder = builder.config(name, value)
     if "SPARK_CONF_DIR" not in os.environ:
-        quiet = quiet_option(Path(tempfile.mkdtemp(prefix="tidegate-")))
-        options = f"{OWN_JVM_OPTIONS} {quiet}"
+        options = f"{OWN_JVM_OPTIONS} {quiet_option()}"
         builder = builder.config("spark.driver.extraJavaOptions", options)
     if "MASTER" not in os.environ:
         builder = builder.master("local[*]")
-    session = builder.getOrCreate()
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+            builder = builder.config(name, "127.0.0.1")  # whatever the name of this machine is
+    _check_java()
+    try:
+        with without_noise():
+            session = builder.getOrCreate()
+    except Exception as error:
+        first, *_ = str(error).strip().splitlines() or [type(error).__name__]
+        raise SparkUnavailable(
+            f"Spark did not start: {first}\n  hint: `tidegate doctor` looks at what it needs"
+        ) from error
     atexit.register(session.stop)  # else workers complain of a driver that vanished
     return session
 
 
-def quiet_option(folder: Path) -> str:
-    """The option of a JVM that says errors only, by a file that this writes to `folder`."""
-    settings = folder / "log4j2.properties"
-    settings.write_text(_QUIET)
+def _check_java() -> None:
+    """Spark's own launcher says in many lines what one says."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    if shutil.which(java) is None:
+        found = f"JAVA_HOME is {home}, and has no bin/java" if home else "no java on the PATH"
+        hint = "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
+        way = f"{hint}, or set JAVA_HOME to where it is"
+        raise SparkUnavailable(f"Spark needs Java 17 or later, found {found}\n  hint: {way}")
+
+
+def quiet_option() -> str:
+    """The option of a JVM that says errors only."""
+    settings = Path(__file__).with_name("log4j2.properties")
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"
 
 
