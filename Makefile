@@ -29,9 +29,9 @@ format: setup ## put the code in form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: setup ## click sessions from files on Spark: two runs, files added in between
+demo: setup ## click sessions on Spark, killed on the way, checked, with a report: a minute
 	@scripts/need-java
-	$(BIN)/python examples/sessions_from_files/sessions.py
+	@$(BIN)/tidegate demo
 
 test: setup ## all tests, with the real servers they need
 	@scripts/need-java
@@ -48,4 +48,4 @@ lock: ## pin exact versions of what is installed by the ranges of pyproject.toml
 	scripts/lock
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tidegate-demo
