@@ -5,14 +5,24 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tidegate.state.layout import database_of
-from tidegate.state.manifest_format import decode
-from tidegate.state.sqlite_schema import queries
+from tidegate.errors import ConfigError, Problem, StateFormatError, StateLost
+from tidegate.pipeline import StateStore
+from tidegate.pipeline.store import DEFAULT_FOLDER
+from tidegate.state.catalog import Catalog, Committed, KeyState
+from tidegate.state.layout import Layout, database_of
+from tidegate.state.lock_watch import held_by
+from tidegate.state.manifest_format import STATE_VERSION, decode, decode_manifest
+from tidegate.state.parts import SqliteDepot
+from tidegate.state.sqlite import SqliteStore
+from tidegate.state.sqlite_schema import migrations, queries, version_of
+
+__all__ = ["FolderCatalog", "KeyState", "PipelineState", "catalog_of", "inspect", "inspect_keys"]
 
 
 class PipelineState(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,18 +48,6 @@ class PipelineState(msgspec.Struct, frozen=True, kw_only=True):
     """By source."""
 
 
-class KeyState(msgspec.Struct, frozen=True, kw_only=True):
-    """A key with its state, as of some epoch."""
-
-    operator: str
-    group_key: str
-    key_group: int
-    state_blob: bytes
-    as_of_epoch: int
-    forget_at: int
-    """Microseconds of event time."""
-
-
 def inspect(folder: Path, pipeline: str | None = None) -> tuple[PipelineState, ...]:
     """The pipelines of a folder, or the one of this name if it is there, in order of names."""
     return tuple(
@@ -70,12 +68,103 @@ def _offsets(folder: Path, pipeline: str) -> dict[str, Any]:
 
 
 def _rows(folder: Path, query: str, **values: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a query, none where there is no database; it is never made or changed."""
+    """The rows of a query, none where there is no database; it is never made or changed.
+
+    Raises `StateFormatError` for what is no database of Tidegate, or of another version, and
+    `StateLost` for one that is broken.
+    """
     database = database_of(folder.absolute())
     if not database.exists():
         return
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-        cursor = connection.execute(queries()[query], values)
-        names = [column[0] for column in cursor.description]
-        rows = cursor.fetchall()
+    try:
+        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+            _check_version(database, version_of(connection))
+            cursor = connection.execute(queries()[query], values)
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+    except sqlite3.DatabaseError as error:
+        kind = StateFormatError if "not a database" in str(error) else StateLost
+        raise kind(f"{database} cannot be read: {error}\n  {_BROKEN}") from error
     yield from (dict(zip(names, row, strict=True)) for row in rows)
+
+
+_BROKEN = (
+    "hint: bring the folder back from a copy; without one, move it away and run the pipelines anew"
+)
+
+
+def _check_version(database: Path, found: int) -> None:
+    known = max(migrations())
+    if found == known:
+        return
+    if found == 0:
+        raise StateFormatError(f"{database} has none of Tidegate's tables\n  {_BROKEN}")
+    hint = (
+        "use the version that wrote them, or a later one"
+        if found > known
+        else "the next run of one of its pipelines brings them up to date"
+    )
+    raise StateFormatError(
+        f"the tables of {database} have version {found}, "
+        f"this version of Tidegate knows {known}: {hint}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCatalog:
+    """The pipelines of a folder that an embedded store keeps. A `Catalog`."""
+
+    folder: Path
+
+    @property
+    def place(self) -> str:
+        """The folder, as it was given."""
+        return str(self.folder)
+
+    def pipelines(self) -> tuple[str, ...]:
+        """Their names, sorted."""
+        return tuple(row["pipeline"] for row in _rows(self.folder, "inspect_names"))
+
+    def committed(self, pipeline: str) -> Committed | None:
+        """Where a pipeline stands, by one query: a snapshot."""
+        for row in _rows(self.folder, "inspect_committed", pipeline=pipeline):
+            plan, manifest = row.pop("plan"), row.pop("manifest")
+            readable = row["min_reader_version"] <= STATE_VERSION
+            last = decode_manifest(manifest) if manifest is not None and readable else None
+            known = None if plan is None else decode(plan)
+            return msgspec.convert({**row, "plan": known, "last": last}, Committed)
+        return None
+
+    def holder(self, pipeline: str) -> str | None:
+        """Who has the lock of the pipeline, if it is held by a process of this machine."""
+        return held_by(self._layout(pipeline).lock)
+
+    def depot(self, pipeline: str) -> SqliteDepot:
+        """The folder of its parts."""
+        return SqliteDepot(self._layout(pipeline).parts)
+
+    def folded(self, pipeline: str) -> Iterator[KeyState]:
+        """The readable table."""
+        for row in _rows(self.folder, "inspect_keys", pipeline=pipeline, at_most=-1):
+            yield msgspec.convert(row, KeyState)
+
+    def store(self, pipeline: str) -> SqliteStore:
+        """The store of a pipeline."""
+        return SqliteStore(self.folder, pipeline)
+
+    def _layout(self, pipeline: str) -> Layout:
+        return Layout(self.folder.absolute(), pipeline)
+
+
+def catalog_of(spec: StateStore) -> Catalog:
+    """Where a pipeline's state can be looked at; `ConfigError` where nobody outside can."""
+    if spec.kind == "sqlite":
+        return FolderCatalog(Path(spec.url or DEFAULT_FOLDER).expanduser())
+    hints = {
+        "in_memory": "what is held in memory ends with its process; kind='sqlite' keeps it in a "
+        "folder that can be looked into",
+        "postgres": "it cannot be looked into in this version; kind='sqlite' keeps state in a "
+        "folder of this machine",
+    }
+    expected = "a store that can be looked into: 'sqlite'"
+    raise ConfigError([Problem("state_store.kind", f"{spec.kind!r}", expected, hints[spec.kind])])

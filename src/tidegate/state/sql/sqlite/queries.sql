@@ -224,6 +224,22 @@ SELECT p.pipeline_name AS pipeline, p.epoch, p.published_epoch, p.folded_epoch, 
  WHERE :pipeline IS NULL OR p.pipeline_name = :pipeline
  ORDER BY p.pipeline_name;
 
+-- inspect_names --
+-- The pipelines of the folder.
+SELECT pipeline_name AS pipeline FROM tidegate_streaming_pipeline ORDER BY pipeline_name;
+
+-- inspect_committed --
+-- Where a pipeline stands, with its last epoch; the manifest is NULL before the first.
+SELECT p.pipeline_name AS pipeline, p.epoch, p.published_epoch, p.folded_epoch, p.incarnation,
+       p.min_reader_version, p.library_version, p.plan, m.manifest,
+       CAST((julianday('now') - julianday(m.committed_at)) * 86400000000 AS INTEGER) AS age_us,
+       (SELECT COUNT(*) FROM tidegate_streaming_state AS s
+         WHERE s.pipeline_name = p.pipeline_name) AS folded_keys
+  FROM tidegate_streaming_pipeline AS p
+  LEFT JOIN tidegate_streaming_manifest AS m
+    ON m.pipeline_name = p.pipeline_name AND m.epoch = p.epoch
+ WHERE p.pipeline_name = :pipeline;
+
 -- inspect_offsets --
 -- How far the sources of a pipeline have been read.
 SELECT source_id, offset_bytes
