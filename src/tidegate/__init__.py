@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.frontends.python import pipeline, run_streaming_pipeline
+from tidegate.frontends.toml import PipelineFile, load_pipeline
 from tidegate.pipeline import (
     Aggregation,
     Join,
@@ -39,6 +40,7 @@ __all__ = [
     "LocalJoin",
     "LocalRun",
     "Pipeline",
+    "PipelineFile",
     "RunSettings",
     "Source",
     "StateStore",
@@ -46,6 +48,7 @@ __all__ = [
     "TidegateError",
     "Watermark",
     "Window",
+    "load_pipeline",
     "memory_stream",
     "memory_table",
     "pipeline",

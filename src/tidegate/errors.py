@@ -7,9 +7,20 @@ worker arrives at the driver whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+
+def telling_line(error: BaseException) -> str:
+    """The line of an error that says most: of a traceback in it, as Spark sends them, the last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.match(line)]
+    return (telling or lines[:1] or [type(error).__name__])[-1]
+
+
+_TELLING = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
 class TidegateError(Exception):

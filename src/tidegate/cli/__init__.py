@@ -1,60 +1,38 @@
-"""The command `tidegate`. Mistakes of its user are told in one line, with exit code 2."""
+"""The command `tidegate`. Mistakes of its user are told without a traceback, with exit code 2."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import StrEnum
+import warnings
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from tidegate.errors import ScenarioError
-from tidegate.testing import Scenario, ScenarioResult, load_scenarios, run_scenario
+from tidegate.cli.checking import check, explain
+from tidegate.cli.demo import demo
+from tidegate.cli.doctor import doctor
+from tidegate.cli.running import run
+from tidegate.cli.scenarios import scenario
+from tidegate.cli.starting import init
+from tidegate.cli.state import state_app
 
 app = typer.Typer(
     name="tidegate",
     help="Event-time stream processing on the Spark you already run, "
     "with state you can see and trust.",
     no_args_is_help=True,
-    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 
-
-class EngineName(StrEnum):
-    """What a scenario can be run on."""
-
-    CORE = "core"
-    CORE_RESTART = "core-restart"
-    SPARK = "spark"
-
-
-@app.command()
-def scenario(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="YAML files, or folders of them.")
-    ],
-    engine: Annotated[
-        EngineName,
-        typer.Option(help="core-restart saves and loads the state after every step."),
-    ] = EngineName.CORE,
-) -> None:
-    """Run scenarios: inputs and what must come out of them, as data.
-
-    Prints a line for each case that fails or is skipped, and how many did what.
-
-    Exits with 1 if any failed, with 2 if a file cannot be read.
-    """
-    results = [run_scenario(each, engine=engine.value) for each in _loaded(paths)]
-    for result in results:
-        _tell(result)
-    skipped = sum(result.skipped is not None for result in results)
-    passed = sum(result.passed for result in results)
-    failed = len(results) - passed - skipped
-    typer.echo(f"{passed} passed, {failed} failed, {skipped} skipped")
-    raise typer.Exit(1 if failed else 0)
+app.command()(init)
+app.command()(check)
+app.command()(explain)
+app.command()(run)
+app.command()(demo)
+app.command()(doctor)
+app.command()(scenario)
+app.add_typer(state_app, name="state")
 
 
 @app.command()
@@ -67,21 +45,12 @@ def version() -> None:
         raise typer.Exit(1) from None
 
 
-def _loaded(paths: Iterable[Path]) -> list[Scenario]:
-    try:
-        return [each for path in paths for each in load_scenarios(path)]
-    except ScenarioError as error:
-        typer.echo(f"tidegate: {error}", err=True)
-        raise typer.Exit(2) from None
-
-
-def _tell(result: ScenarioResult) -> None:
-    if result.skipped is not None:
-        typer.echo(f"skipped {result.scenario.id}: {result.skipped}")
-    elif result.mismatches:
-        typer.echo(f"failed {result.scenario.id}: {' | '.join(result.mismatches)}")
-
-
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; what Tidegate warns of is told like all else it says."""
+    warnings.showwarning = _warn
     app()
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if category.__module__.startswith("tidegate"):
+        typer.echo(f"tidegate: warning: {message}", err=True)

@@ -21,8 +21,13 @@ class OpenCount:
     """The last count; None before the first one."""
 
     open: int | None = None
+    counted_us: int = 0
     due_us: int = 0
     """By the clock of epochs."""
+
+    def due(self, now_us: int) -> bool:
+        """Whether it is time to count again; a clock that was set back says nothing."""
+        return not self.counted_us <= now_us < self.due_us
 
     def after(self, reports: Sequence[ShardReport], now_us: int) -> OpenCount:
         """The count behind an epoch, which is a new one if all shards have counted."""
@@ -31,4 +36,4 @@ class OpenCount:
             return self
         slowest_s = max(report.seconds.get("count", 0.0) for report in reports)
         due_us = now_us + round(slowest_s * _WAITS * US_PER_SECOND)
-        return OpenCount(open=sum(counts), due_us=due_us)
+        return OpenCount(open=sum(counts), counted_us=now_us, due_us=due_us)

@@ -215,7 +215,7 @@ class Engine:
             stacks=self.stacks,
             flush_us=flush_us,
             count_keys=flush_us is None and self.keys.near_after_next,
-            count_open=flush_us is not None or planned.now_us >= self.open.due_us,
+            count_open=flush_us is not None or self.open.due(planned.now_us),
         )
 
     def _agreed(self, order: StepOrder, reports: Sequence[ShardReport]) -> PipelineWatermark:

@@ -53,7 +53,7 @@ class Folder:
     def fold_if_due(self, snapshot: Snapshot, now_us: int) -> None:
         """Begin a fold where the last one is long enough ago and is over."""
         running = self._thread is not None and self._thread.is_alive()
-        due = now_us - self.folded_us >= self.interval_us
+        due = not 0 <= now_us - self.folded_us < self.interval_us  # a clock may be set back
         if running or not due or snapshot.epoch <= self.folded_epoch:
             return
         self.folded_us = now_us

@@ -32,6 +32,7 @@ from tidegate.spark.session import cores, epoch_session, on_this_machine
 from tidegate.state import SqliteDepot, open_store
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Manifest, Recovered, Store
+from tidegate.targets.protocol import TargetWriter
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ def open_engine(
         session = epoch_session(spark)
         opened = open_inputs or _sources_of(pipeline, function)
         inputs = opened(session, recovered)
-        plan = plan_of(pipeline, _columns_of(pipeline, inputs))
+        plan = plan_of(pipeline, columns_of(pipeline, inputs))
         engine = _engine(plan, settings, session, store, recovered, inputs)
         _adopt_plan(plan, store, recovered)
         _finish(engine)
@@ -79,7 +80,7 @@ def _taken_over(store: Store) -> Recovered:
 
 def _sources_of(pipeline: Pipeline, function: TransformFunction | None) -> OpenInputs:
     def opened(session: SparkSession, recovered: Recovered) -> Mapping[str, Input]:
-        return _each_source(
+        return each_source(
             pipeline,
             lambda place, source: open_input(
                 session, source, place, recovered.logs.get(source.name, ()), function
@@ -89,11 +90,12 @@ def _sources_of(pipeline: Pipeline, function: TransformFunction | None) -> OpenI
     return opened
 
 
-def _columns_of(pipeline: Pipeline, inputs: Mapping[str, Input]) -> Mapping[str, Mapping[str, str]]:
-    return _each_source(pipeline, lambda _, source: inputs[source.name].columns())
+def columns_of(pipeline: Pipeline, inputs: Mapping[str, Input]) -> Mapping[str, Mapping[str, str]]:
+    """What operators see of each source."""
+    return each_source(pipeline, lambda _, source: inputs[source.name].columns())
 
 
-def _each_source(pipeline: Pipeline, ask: Callable[[int, Source], T]) -> dict[str, T]:
+def each_source(pipeline: Pipeline, ask: Callable[[int, Source], T]) -> dict[str, T]:
     """Ask every source for something; what is wrong with any of them is told together."""
     told, problems = dict[str, T](), list[Problem]()
     for place, source in enumerate(pipeline.sources):
@@ -120,7 +122,7 @@ def _engine(
         depot=store.depot,
         library_version=library_version(),
     )
-    _check_targets(plan, standing)
+    check_targets(plan, standing.writers)
     last = recovered.last
     stacks = laid_out(last.state.get(standing.operator_id) if last else None, standing.shards)
     return Engine(
@@ -162,12 +164,22 @@ def _folder(plan: Plan, standing: Standing, store: Store, recovered: Recovered) 
     )
 
 
-def _check_targets(plan: Plan, standing: Standing) -> None:
-    """Before any data is read: results and rows turned away can go where they are to go."""
+def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
+    """Before any data is read: results and rows turned away can go where they are to go.
+
+    What is wrong with any of the targets is told together.
+    """
     output = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
-    standing.writers[MAIN].check(plan.identity, pl.Schema(output))
-    for channel in plan.pipeline.channels:
-        standing.writers[channel].check((), _turned_away_schema(plan, channel))
+    problems: list[Problem] = []
+    for channel, writer in writers.items():
+        main = channel == MAIN
+        schema = pl.Schema(output) if main else _turned_away_schema(plan, channel)
+        try:
+            writer.check(plan.identity if main else (), schema)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(plan.pipeline.as_written(problems))
 
 
 def _turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
@@ -182,15 +194,20 @@ def _turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
 
 
 def _adopt_plan(plan: Plan, store: Store, recovered: Recovered) -> None:
-    """Refuse state of a pipeline that computes something else."""
-    fields = json.loads(json.dumps(plan.pipeline.fingerprint_fields(plan.found)))
-    if recovered.plan is not None and (changed := changes(recovered.plan, fields)):
+    store.adopt(recovered.token, fields_for(plan, recovered.plan))
+
+
+def fields_for(plan: Plan, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of the plan's fingerprint; refuses state of one that computes something else."""
+    fields: dict[str, Any] = json.loads(json.dumps(plan.pipeline.fingerprint_fields(plan.found)))
+    if stored is not None and (changed := changes(stored, fields)):
         hint = (
             "restore what it was, or give the pipeline another name, or start over: "
-            "pipeline.reset() forgets state and offsets, what is in the target stays"
+            "pipeline.reset() or `tidegate state reset` forgets state and offsets, what is in "
+            "the target stays"
         )
         raise PlanChanged(changed, hint)
-    store.adopt(recovered.token, fields)
+    return fields
 
 
 def _finish(engine: Engine) -> None:

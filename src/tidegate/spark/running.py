@@ -19,18 +19,24 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal
 
-from pyspark.sql import SparkSession
+import polars as pl
+from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.errors import InconsistentEpoch, TidegateError
+from tidegate.core.compiling import polars_type
+from tidegate.errors import InconsistentEpoch, TidegateError, telling_line
 from tidegate.eventtime import BEGINNING, now_us
 from tidegate.pipeline import Pipeline, RunSettings
+from tidegate.pipeline.datatypes import DataType
 from tidegate.spark.engine import Engine
 from tidegate.spark.epochs import EpochResult, Planned
 from tidegate.spark.folding import Snapshot
 from tidegate.spark.inputs import TransformFunction
 from tidegate.spark.layout import bytes_of, rows_of
+from tidegate.spark.notebook import live_line, result_html, result_text, status_html, with_line
 from tidegate.spark.opening import open_engine
+from tidegate.spark.reading import read_with_spark
 from tidegate.spark.session import spark_session
+from tidegate.targets.reading import read_target
 
 logger = logging.getLogger("tidegate")
 
@@ -58,8 +64,11 @@ class Status:
     state_bytes: int
     error: BaseException | None = None
 
+    def _repr_html_(self) -> str:
+        return status_html("run", self)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """What a run came to."""
 
@@ -68,14 +77,42 @@ class RunResult:
     """The last ones of the run."""
     counts: Mapping[str, int]
     watermark_us: int | None
+    stopped_by: int | None = None
+    """The signal that ended it before the end of its input."""
+    columns: Mapping[str, DataType] = field(default_factory=dict)
+    """Of the rows that go to the target; none if the run did not come to know them."""
 
     @property
     def rows(self) -> int:
         """The rows that were admitted."""
         return self.counts.get("rows", 0)
 
+    def to_polars(self) -> pl.DataFrame:
+        """Everything that the target holds now, as a Polars frame.
 
-@dataclass(kw_only=True)
+        That may be more than this run wrote: what earlier and later runs sent is there too, and
+        what others put there. Of a target that replaces rows it is the table as it stands.
+        """
+        return read_target(self.pipeline.target, pipeline=self.pipeline.name, schema=self._schema)
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """As `to_polars`, as a Spark frame; all but parquet goes through the driver."""
+        target, name = self.pipeline.target, self.pipeline.name
+        return read_with_spark(spark or spark_session(), target, pipeline=name, schema=self._schema)
+
+    @property
+    def _schema(self) -> pl.Schema | None:
+        types = {name: polars_type(kind) for name, kind in self.columns.items()}
+        return pl.Schema(types) if types else None
+
+    def __repr__(self) -> str:
+        return f"RunResult({result_text(self)})"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
+
+
+@dataclass(kw_only=True, repr=False)
 class Run:
     """A pipeline that is being run; `start` returns it, and it may be asked from any thread."""
 
@@ -98,6 +135,14 @@ class Run:
     _of_caller: Exception | None = field(default=None, init=False)
     """What `on_epoch` raised: nothing of ours, and taking over again does not help."""
     _thread: threading.Thread | None = field(default=None, init=False)
+    _signal: int | None = field(default=None, init=False)
+    _columns: Mapping[str, DataType] = field(default_factory=dict, init=False)
+
+    def __repr__(self) -> str:
+        return f"Run({self.pipeline.name!r}: {self._state})"
+
+    def _repr_html_(self) -> str:
+        return status_html(f"run of {self.pipeline.name}", self.status())
 
     def status(self) -> Status:
         """Where the run stands now."""
@@ -117,8 +162,9 @@ class Run:
         known = self._stands is not None and self._stands.watermark_us != BEGINNING
         return self._stands.watermark_us if known and self._stands else None
 
-    def stop(self) -> None:
+    def stop(self, signal_number: int | None = None) -> None:
         """Finish the epoch that is running, and end."""
+        self._signal = signal_number
         self._stopping.set()
 
     def await_end(self, timeout: float | None = None) -> RunResult:
@@ -138,6 +184,8 @@ class Run:
             epochs=tuple(self._epochs),
             counts=dict(self._counts),
             watermark_us=self._watermark_us,
+            stopped_by=self._signal,
+            columns=self._columns,
         )
 
     def start(self) -> Run:
@@ -180,7 +228,8 @@ class Run:
                 if failures > _TAKEOVERS:
                     raise
                 words = {"pipeline": self.pipeline.name, "failures": failures}
-                logger.warning("epoch failed, taking over again: %s", error, extra=words)
+                said = telling_line(error)
+                logger.warning("epoch failed, taking over again: %s", said, extra=words)
                 self._stopping.wait(0.1 * 4**failures)
             else:
                 return
@@ -189,7 +238,7 @@ class Run:
         """Take the pipeline over and run epochs until the end, or until something fails."""
         engine = open_engine(self.pipeline, self.spark, self.settings, function=self.function)
         try:
-            self._stands = engine.snapshot()
+            self._stands, self._columns = engine.snapshot(), engine.plan.bound.output_schema
             with ThreadPoolExecutor(2, thread_name_prefix="tidegate-epoch") as beside:
                 self._epochs_of(engine, beside)
             if self.settings.on_end == "flush" and not self._stopping.is_set():
@@ -283,16 +332,20 @@ def run(
     on_epoch: Callable[[EpochResult], None] | None = None,
     **settings: Any,
 ) -> RunResult:
-    """Run a pipeline to its end; SIGINT and SIGTERM finish the epoch and end the run."""
-    running = Run(
-        pipeline=pipeline,
-        settings=RunSettings(**settings),
-        spark=spark or spark_session(),
-        function=function,
-        on_epoch=on_epoch,
-    )
-    with _stopped_by_signals(running):
-        return running.execute()
+    """Run a pipeline to its end; SIGINT and SIGTERM finish the epoch and end the run.
+
+    In a notebook a line below the cell says how far it is.
+    """
+    with live_line(pipeline.name) as line:
+        running = Run(
+            pipeline=pipeline,
+            settings=RunSettings(**settings),
+            spark=spark or spark_session(),
+            function=function,
+            on_epoch=with_line(line, on_epoch),
+        )
+        with _stopped_by_signals(running):
+            return running.execute()
 
 
 @contextmanager
@@ -302,7 +355,7 @@ def _stopped_by_signals(running: Run) -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        running.stop()
+        running.stop(number)
 
     before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
     try:

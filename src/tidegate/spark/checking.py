@@ -1,0 +1,147 @@
+"""What can be found out about a pipeline without running it: nothing is written, or taken over.
+
+    sources -> columns -> plan -> targets, state -> Checked | ConfigError | PlanChanged
+
+Spark is started only where it has to say something: for a format of its own, or a transform.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline import MAIN, Pipeline, Source
+from tidegate.pipeline.explain import bytes_text
+from tidegate.pipeline.store import DEFAULT_FOLDER
+from tidegate.sources import NATIVE_FORMATS, open_source
+from tidegate.spark.inputs import open_input
+from tidegate.spark.opening import check_targets, each_source, fields_for
+from tidegate.spark.planning import Plan, plan_of, writer_of
+from tidegate.spark.session import spark_session
+from tidegate.state import open_store
+from tidegate.state.catalog import Committed
+from tidegate.state.inspection import FolderCatalog
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A pipeline that can be run as it stands."""
+
+    plan: Plan
+    committed: Committed | None
+    """Where it stands, if it has been run."""
+    holder: str | None
+    """Who runs it now."""
+
+    def lines(self) -> Iterator[str]:
+        """What was found, for people."""
+        pipeline = self.plan.pipeline
+        yield f"{pipeline.name}: can be run"
+        for source in pipeline.sources:
+            yield f"  source {source.name}: {_columns(self.plan.found[source.name])}"
+        output = {name: str(kind) for name, kind in self.plan.bound.output_schema.items()}
+        yield f"  sends: {_columns(output)}"
+        yield f"  state: {self._state()}"
+        if self.holder is not None:
+            yield f"  note: it is being run by {self.holder}"
+
+    def _state(self) -> str:
+        if self.committed is None or not self.committed.epoch:
+            return "none yet, the first run begins at the beginning"
+        size = bytes_text(self.committed.state_bytes)
+        return f"{size} at epoch {self.committed.epoch}, the next run goes on behind it"
+
+
+def _columns(types: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
+def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_session) -> Checked:
+    """Look at everything that a run would look at before its first epoch.
+
+    Raises `ConfigError` with all problems, `PlanChanged` if the state is another pipeline's.
+    """
+    wrong = _Problems()
+    with wrong.taken():
+        open_store(pipeline.state_store, pipeline.name)
+        _check_folder(pipeline)
+    with wrong.taken():
+        found = each_source(pipeline, lambda place, each: _columns_of(place, each, spark))
+        plan = plan_of(pipeline, found)
+    wrong.tell()
+    targets = {MAIN: pipeline.target, **pipeline.channels}
+    writers = {}
+    for channel, target in targets.items():
+        with wrong.taken():
+            writers[channel] = writer_of(plan, target, channel)
+    with wrong.taken():
+        check_targets(plan, writers)
+    wrong.tell(pipeline)
+    committed, holder = _stands(pipeline)
+    if committed is not None:
+        committed.check_readable()
+        fields_for(plan, committed.plan)
+    return Checked(plan=plan, committed=committed, holder=holder)
+
+
+def _columns_of(place: int, source: Source, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
+    if source.format in NATIVE_FORMATS and source.transform is None:
+        reader = open_source(source, ())
+        if reader is not None:
+            return reader.columns()
+    return open_input(spark(), source, place, (), None).columns()
+
+
+def _check_folder(pipeline: Pipeline) -> None:
+    """Whether the folder of an embedded store is one, or can be made."""
+    folder = _folder_of(pipeline)
+    if folder is None:
+        return
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK) or _is_of_the_system(there):
+        what = "cannot be written to" if there.is_dir() else "is no folder"
+        hint = "choose a folder that this user can write to"
+        problem = Problem("state_store.url", f"{there}, which {what}", "a folder for state", hint)
+        raise ConfigError([problem])
+
+
+def _is_of_the_system(folder: Path) -> bool:
+    """Root may write anywhere, and yet not here."""
+    return folder.is_relative_to("/proc") or folder.is_relative_to("/sys")
+
+
+def _folder_of(pipeline: Pipeline) -> Path | None:
+    store = pipeline.state_store
+    return Path(store.url or DEFAULT_FOLDER).expanduser() if store.kind == "sqlite" else None
+
+
+def _stands(pipeline: Pipeline) -> tuple[Committed | None, str | None]:
+    folder = _folder_of(pipeline)
+    if folder is None:
+        return None, None
+    catalog = FolderCatalog(folder)
+    return catalog.committed(pipeline.name), catalog.holder(pipeline.name)
+
+
+@dataclass
+class _Problems:
+    """Problems of parts that can be looked at one by one."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigError as error:
+            self.found += error.problems
+
+    def tell(self, pipeline: Pipeline | None = None) -> None:
+        if self.found:
+            raise ConfigError(pipeline.as_written(self.found) if pipeline else self.found)

@@ -1,0 +1,94 @@
+"""Messages and exit codes for what goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+import pytest
+import typer
+
+from tidegate.cli.telling import TRACEBACK, Exit, code_of, message_of, told
+from tidegate.errors import (
+    ConfigError,
+    LostLease,
+    PipelineInUse,
+    PlanChanged,
+    Problem,
+    StateFormatError,
+    StateLost,
+)
+
+IN_A_TASK = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "parts.py", line 110, in _write
+    rest = rest[file.write(rest) :]
+OSError: [Errno 28] No space left on device
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError([Problem("a", "b", "c")]), 2),
+        (PipelineInUse("x"), 3),
+        (LostLease("x"), 3),
+        (PlanChanged(["x"]), 4),
+        (StateFormatError("x"), 4),
+        (StateLost("x"), 1),
+        (RuntimeError("x"), 1),
+    ],
+)
+def test_scripts_can_tell_errors_apart(error: Exception, code: int) -> None:
+    assert code_of(error) == code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        sqlite3.OperationalError("database or disk is full"),
+        RuntimeError(IN_A_TASK),
+    ],
+)
+def test_a_full_disk_is_told_as_one(error: Exception) -> None:
+    said = message_of(error)
+    assert said.startswith("the disk is full: ")
+    assert "what is committed is kept" in said
+    assert "Traceback" not in said
+
+
+def test_a_missing_permission_names_the_file() -> None:
+    said = message_of(PermissionError(errno.EACCES, "Permission denied", "/data/x"))
+    assert said.startswith("/data/x: permission denied\n")
+
+
+def test_an_error_that_nobody_expected_says_what_to_do() -> None:
+    said = message_of(ZeroDivisionError())
+    assert said.startswith("ZeroDivisionError\n")
+    assert "tidegate doctor" in said
+    assert TRACEBACK in said
+
+
+def test_several_problems_are_counted() -> None:
+    said = message_of(ConfigError([Problem("a", "1", "2"), Problem("b", "3", "4")]))
+    assert said.splitlines() == ["2 problems", "a: found 1, expected 2", "b: found 3, expected 4"]
+
+
+def test_a_command_ends_with_a_message_and_not_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    with pytest.raises(typer.Exit) as ended, told():
+        raise StateLost("a part is gone")
+    assert ended.value.exit_code == Exit.FAILED
+    assert capsys.readouterr().err == "tidegate: a part is gone\n"
+    with pytest.raises(typer.Exit) as ended, told():
+        raise KeyboardInterrupt
+    assert ended.value.exit_code == 130
+
+
+def test_whoever_looks_for_a_fault_gets_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRACEBACK, "1")
+    with pytest.raises(StateLost), told():
+        raise StateLost("a part is gone")
