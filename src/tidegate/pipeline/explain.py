@@ -35,8 +35,17 @@ _EMIT: Final = {
 
 def explained(pipeline: Pipeline) -> str:
     """Describe `pipeline` in sections, each a title and indented lines."""
+    texts = [
+        "\n".join([title, *(f"  {line}" for line in lines)])
+        for title, lines in sections_of(pipeline)
+    ]
+    return "\n\n".join([f"pipeline {pipeline.name}", *texts]) + "\n"
+
+
+def sections_of(pipeline: Pipeline) -> list[tuple[str, list[str]]]:
+    """What there is to say of a pipeline: titles and lines."""
     bound = bound_operators(pipeline)
-    sections = [
+    return [
         ("sources", [line for each in pipeline.sources for line in _source(pipeline, each)]),
         *((f"operator {each.id}", [*_operator(pipeline, each)]) for each in pipeline.operators),
         ("state", [*_state(pipeline, bound)]),
@@ -44,8 +53,11 @@ def explained(pipeline: Pipeline) -> str:
         ("channels", [*_channels(pipeline)]),
         *_outputs(pipeline, bound),
     ]
-    texts = ["\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections]
-    return "\n\n".join([f"pipeline {pipeline.name}", *texts]) + "\n"
+
+
+def operator_lines(operator: Window | Join) -> list[str]:
+    """What an operator does, whatever it reads."""
+    return [*(_join(operator) if isinstance(operator, Join) else _window(operator))]
 
 
 def duration_text(ms: int) -> str:
@@ -106,9 +118,9 @@ def _watermark(watermark: Watermark) -> str:
 
 
 def _operator(pipeline: Pipeline, operator: Window | Join) -> Iterator[str]:
-    if isinstance(operator, Join):
-        return _join(operator)
-    return _window(pipeline, operator)
+    if isinstance(operator, Window):
+        yield f"reads     {listed(inputs_of(pipeline)[operator.id], 'and')}"
+    yield from operator_lines(operator)
 
 
 def _join(join: Join) -> Iterator[str]:
@@ -180,8 +192,7 @@ def _late_in_join(join: Join) -> str:
     return f"left rows that nothing could match {fates[left]}; right rows {fates[right]}"
 
 
-def _window(pipeline: Pipeline, window: Window) -> Iterator[str]:
-    yield f"reads     {listed(inputs_of(pipeline)[window.id], 'and')}"
+def _window(window: Window) -> Iterator[str]:
     yield f"windows   {_windows(window)}"
     yield f"keys      {', '.join(window.group_by) or 'none: one group for all rows'}"
     names = [each.output_name for each in window.aggregations]

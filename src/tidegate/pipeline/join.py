@@ -115,6 +115,12 @@ class Join(Value):
             done["output"] = "pairs"
         return done
 
+    def _repr_html_(self) -> str:
+        """As `explain` says it, for notebooks."""
+        from tidegate.pipeline.html import operator_html  # noqa: PLC0415 - it describes joins
+
+        return operator_html(self)
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """What it reads; one source that is joined with itself is read once."""

@@ -16,6 +16,7 @@ from tidegate.pipeline.explain import explained
 from tidegate.pipeline.fieldtypes import DERIVED, Freeze, Name, nothing
 from tidegate.pipeline.fingerprint import canonical, digest
 from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
+from tidegate.pipeline.html import pipeline_html
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.jsonschema import schema_for_editors
 from tidegate.pipeline.masking import listed
@@ -135,6 +136,10 @@ class Pipeline(Value):
     def explain(self) -> str:
         """Describe the plan for people, without secrets."""
         return explained(self)
+
+    def _repr_html_(self) -> str:
+        """As `explain`, for notebooks."""
+        return pipeline_html(self)
 
     def run(self, **settings: Any) -> RunResult:
         """Run on Spark to the end of the input, or until SIGINT or SIGTERM.

@@ -110,6 +110,12 @@ class Window(Value):
             return {**fields, "hop_ms": None}
         return fields
 
+    def _repr_html_(self) -> str:
+        """As `explain` says it, for notebooks."""
+        from tidegate.pipeline.html import operator_html  # noqa: PLC0415 - it describes windows
+
+        return operator_html(self)
+
     @property
     def gap_us(self) -> int | None:
         """The gap of every row; None with `gap_column` and for fixed windows."""

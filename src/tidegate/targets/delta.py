@@ -87,6 +87,11 @@ class DeltaWriter:
                 return self._commit(key, sent, retracted)
         return self._commit(key, sent, retracted)
 
+    def rows(self) -> pl.DataFrame:
+        """The newest snapshot of the table; without columns if there is no table."""
+        table = self._table()
+        return pl.DataFrame() if table is None else pl.DataFrame(table.to_pyarrow_table())
+
     def _commit(
         self, key: EpochKey, sent: pl.DataFrame | None, retracted: pl.DataFrame | None
     ) -> None:

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Literal, get_args
 import polars as pl
 
 from tidegate.durability import make_folder, sync_folder
-from tidegate.errors import Problem
+from tidegate.errors import Problem, UnreadableSource
 from tidegate.pipeline import Target
 from tidegate.pipeline.masking import shown
 from tidegate.targets.names import digest, safe_name
@@ -31,6 +31,7 @@ from tidegate.targets.options import (
 )
 from tidegate.targets.protocol import EpochKey, StagedRows
 from tidegate.targets.renaming import make_visible
+from tidegate.targets.rowreading import from_csv, from_json_lines
 from tidegate.targets.rowtext import to_csv, to_json_lines
 from tidegate.targets.staging import StagingFolder
 
@@ -41,6 +42,9 @@ Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed"]
 
 _COMPRESSIONS: Final[tuple[Compression, ...]] = get_args(Compression)
 _EXAMPLE: Final = "/data/sessions"
+
+HIDDEN: Final = (".", "_")
+"""Names of files that readers of tables pass over begin so: they are being written, or no rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,31 @@ class FilesWriter:
         for part in sent:
             make_visible(part, self.folder / self.final_name(key, part.name))
         sync_folder(self.folder)
+
+    def visible_files(self) -> list[Path]:
+        """The files that people read, of whatever pipeline, in the order of their names."""
+        there = self.folder.glob(f"*.{self.format}")
+        return sorted(file for file in there if not file.name.startswith(HIDDEN))
+
+    def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
+        """The rows of all files; a column that a file does not have is NULL there."""
+        files = self.visible_files()
+        if not files:
+            return pl.DataFrame()
+        try:
+            frames = [self._scanned(file, schema) for file in files]
+            return pl.concat(frames, how="diagonal").collect()
+        except pl.exceptions.PolarsError as error:
+            raise UnreadableSource(
+                f"{self.folder}: files that are not rows of one table: {error}\n"
+                "  hint: pipelines whose columns differ in type need a folder each"
+            ) from error
+
+    def _scanned(self, file: Path, schema: pl.Schema | None) -> pl.LazyFrame:
+        if self.format == "parquet":
+            return pl.scan_parquet(file, glob=False)
+        decode = from_json_lines if self.format == "json" else from_csv
+        return decode(file.read_bytes(), schema).lazy()
 
     def final_name(self, key: EpochKey, part_name: str) -> str:
         """The name under which people see a part."""

@@ -130,6 +130,10 @@ class MemoryWriter:
             problems += _other_columns(self.name, there, schema)
         refuse(problems, self.channel)
 
+    def rows(self) -> pl.DataFrame:
+        """The table of this process."""
+        return memory_table(self.name).rows()
+
     def encode(self, rows: pl.DataFrame) -> bytes:
         """An Arrow stream."""
         return table_to_bytes(rows)
