@@ -1,0 +1,145 @@
+"""`tidegate state`: look at what pipelines hold, take it out, forget it.
+
+Looking takes no lock and starts no Spark, so it may be done at any time. What changes something
+takes the pipeline over for a moment, and is refused while somebody runs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli import state_changing as changing
+from tidegate.cli.state_listing import look_at, print_listing
+from tidegate.cli.state_showing import print_state, see, state_json
+from tidegate.cli.state_text import counted, to_json
+from tidegate.cli.state_where import find, find_one
+from tidegate.cli.telling import Exit, complaints, console, fail, told
+
+state_app = typer.Typer(
+    help="Look at what pipelines hold, export it, forget it.", no_args_is_help=True
+)
+
+Where = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="WHERE",
+        help="The TOML file of a pipeline, or a folder of state; by default ./.tidegate.",
+        show_default=False,
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--pipeline", "-p", metavar="NAME", help="Which one, where a folder has several."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+@state_app.command("list")
+def list_(where: Where = None, pipeline: Name = None, as_json: AsJson = False) -> None:
+    """Tell where pipelines stand, how much they hold, and who runs them."""
+    with told():
+        place = find(where, pipeline)
+        found = [each for name in place.pipelines if (each := look_at(place.catalog, name))]
+        if as_json:
+            typer.echo(to_json([each.to_dict() for each in found]))
+        else:
+            print_listing(console(), found)
+
+
+@state_app.command()
+def show(
+    where: Where = None,
+    pipeline: Name = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            "-k",
+            metavar="COLUMN=VALUE",
+            help="Only this key; once for each key column, or for some of them. "
+            'NULL is written COLUMN=NULL, the text NULL COLUMN=\\"NULL\\".',
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many keys at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show what keys hold as of the last commit: sessions, windows, or rows that wait in a join."""
+    with told():
+        catalog, name = find_one(where, pipeline)
+        seen = see(catalog, name, key or ())
+        if seen.problem is not None and not as_json:
+            complaints().print(f"tidegate: the state itself cannot be read: {seen.problem}")
+        if as_json:
+            typer.echo(to_json(state_json(seen, limit)))
+        else:
+            print_state(console(), seen, limit)
+
+
+@state_app.command()
+def export(
+    target: Annotated[Path, typer.Argument(metavar="TARGET.parquet", help="The file to write.")],
+    where: Where = None,
+    pipeline: Name = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file if it is there.")
+    ] = False,
+) -> None:
+    """Write all that a pipeline holds as of its last commit to one parquet file."""
+    with told():
+        catalog, name = find_one(where, pipeline)
+        epoch, rows = changing.export(catalog, name, target, force=force)
+        typer.echo(f"{target}: {counted(rows, 'rows')}, as of epoch {epoch}")
+
+
+@state_app.command()
+def reset(
+    where: Where = None,
+    pipeline: Name = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Forget what a pipeline holds and how far it has read, so that its next run begins anew.
+
+    What it has sent stays where it is.
+    """
+    with told():
+        catalog, name = find_one(where, pipeline)
+        changing.check_free(catalog, name)
+        found = look_at(catalog, name)
+        if found is None or found.committed.holds_nothing:
+            typer.echo(f"pipeline {name!r} holds nothing: there is nothing to forget")
+            return
+        for sentence in changing.forgotten_by_reset(found):
+            typer.echo(sentence)
+        if not yes:
+            _ask()
+        changing.reset(catalog, name, None if yes else found.committed.epoch)
+        typer.echo("forgotten")
+
+
+def _ask() -> None:
+    if not at_a_terminal():
+        fail("nobody is there to be asked; --yes forgets without asking", Exit.MISTAKE)
+    if not typer.confirm("forget it?"):
+        fail("nothing was forgotten", Exit.FAILED)
+
+
+def at_a_terminal() -> bool:
+    """Whether somebody can answer."""
+    return sys.stdin.isatty()
+
+
+@state_app.command()
+def fold(where: Where = None, pipeline: Name = None) -> None:
+    """Bring the table of keys, which SQL can read, up to date with the last commit."""
+    with told():
+        catalog, name = find_one(where, pipeline)
+        epoch = changing.fold(catalog, name)
+        committed = catalog.committed(name)
+        keys = counted(committed.folded_keys if committed else 0, "keys")
+        now = "as of" if epoch is not None else "already as of"
+        at = epoch if epoch is not None else committed.folded_epoch if committed else 0
+        typer.echo(f"{name}: {keys}, {now} epoch {at}")

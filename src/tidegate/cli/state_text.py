@@ -1,0 +1,205 @@
+"""State as people and scripts read it: tables without anything that steers a terminal, and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.cli.state_keys import NULL
+from tidegate.eventtime import BEGINNING, text_of
+from tidegate.pipeline.explain import bytes_text, duration_text
+from tidegate.state.catalog import KeyState
+from tidegate.state.live_rows import LiveRows
+from tidegate.targets.rowtext import readable, to_json_lines
+
+_US_PER_S: Final = 1_000_000
+_MS_PER_S: Final = 1_000
+_WIDEST: Final = 10_000
+_AGES: Final = ((86_400, 3_600), (3_600, 60), (60, 1), (0, 1))
+"""From so many seconds on an age is told in units of so many."""
+
+
+def age_text(age_us: int) -> str:
+    """How long ago, in one or two units.
+
+    >>> age_text(500_000), age_text(75_000_000), age_text(90_061_000_000)
+    ('now', '1 min 15 s ago', '1 d 1 h ago')
+    """
+    seconds = max(0, age_us // _US_PER_S)
+    unit = next(unit for least, unit in _AGES if seconds >= least)
+    whole = seconds - seconds % unit
+    return f"{duration_text(whole * _MS_PER_S)} ago" if whole else "now"
+
+
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    return bytes_text(count)
+
+
+def instant_text(time_us: int) -> str:
+    """A watermark for people."""
+    return "none yet" if time_us <= BEGINNING else text_of(time_us)
+
+
+def counted(count: int, what: str) -> str:
+    """A number with its word.
+
+    >>> counted(1, "keys"), counted(2_000, "windows")
+    ('1 key', '2,000 windows')
+    """
+    return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
+
+
+def plain(text: str) -> str:
+    """Text in one line that steers no terminal."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+    """A row in a line; on a terminal that is too narrow for it, a value in a line.
+
+    Whoever reads it from a pipe gets lines, however long.
+    """
+    table = _table()
+    for header in headers:
+        table.add_column(Text(plain(header)), no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    wide = console.options.update(max_width=_WIDEST)
+    width = Measurement.get(console, wide, table).maximum
+    if not console.is_terminal:
+        console.width = max(console.width, width)
+    if width <= console.width:
+        console.print(table)
+    else:
+        _print_by_value(console, headers, rows)
+
+
+def _print_by_value(
+    console: Console, headers: Sequence[str], rows: Sequence[Sequence[Text]]
+) -> None:
+    for row in rows:
+        table = _table()
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for header, value in zip(headers, row, strict=True):
+            table.add_row(Text(plain(header)), value)
+        table.show_header = False
+        console.print(table)
+        console.print()
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold")
+
+
+def live_table(rows: LiveRows, what: str) -> tuple[list[str], list[list[Text]]]:
+    """Headers and cells: keys, values, and what becomes of each."""
+    about = rows.about.with_columns(pl.col(pl.Datetime).dt.truncate("1ms"))
+    if what == "rows":
+        shown = pl.DataFrame([*rows.values, about["waits_until"].alias("waits until")])
+    else:
+        values = rows.values.drop("session_id", "revision", strict=False)
+        sending = _sending(rows.values["revision"], about)
+        shown = pl.DataFrame([*values, sending, about["forgotten_at"].alias("held until")])
+    columns = [*map(_key_cells, rows.keys), *map(_cells, readable(shown))]
+    return [*rows.keys.columns, *shown.columns], [list(row) for row in zip(*columns, strict=True)]
+
+
+def _sending(revision: pl.Series, about: pl.DataFrame) -> pl.Series:
+    """What is known of the sending of windows, in words."""
+    due = readable(about.select("due_at"))["due_at"]
+    told = zip(about["closed"], about["sent"], about["sent_before"], revision, due, strict=True)
+    return pl.Series("row", [_sending_text(*each) for each in told], dtype=pl.String)
+
+
+def _sending_text(closed: bool, sent: bool, before: bool, revision: int, due: str | None) -> str:
+    """Where a window stands.
+
+    >>> _sending_text(True, True, True, 0, None)
+    'closed, revision 0 is out'
+    >>> _sending_text(False, False, True, 1, "12:00:05")
+    'open, an earlier row is out, revision 1 is due at 12:00:05'
+    """
+    state = "closed" if closed else "open"
+    if sent:
+        return f"{state}, revision {revision} is out"
+    which = f"revision {revision} is due" if revision else "due"
+    when = "at a flush" if due is None else f"at {due}"
+    return f"{state}, {'an earlier row is out, ' if before else ''}{which} {when}"
+
+
+def _cells(texts: pl.Series) -> list[Text]:
+    return [_NOTHING if text is None else Text(text) for text in texts]
+
+
+_NOTHING: Final = Text(NULL, style="dim")
+
+
+def _key_cells(values: pl.Series) -> list[Text]:
+    """Keys as they are written in a command."""
+    if values.dtype != pl.String:
+        return _cells(readable(values.to_frame()).to_series())
+    return [_NOTHING if value is None else Text(_as_written(value)) for value in values]
+
+
+def _as_written(text: str) -> str:
+    r"""A text as `--key` takes it: as it is, or as JSON.
+
+    >>> print(_as_written("it's"), _as_written("NULL"), _as_written("a\nb"))
+    it's "NULL" "a\nb"
+    """
+    if not text.isprintable():
+        return json.dumps(text)
+    odd = text in ("", NULL) or text != text.strip() or text[0] == text[-1] == '"'
+    return json.dumps(text, ensure_ascii=False) if odd else text
+
+
+def live_json(rows: LiveRows, what: str) -> list[dict[str, Any]]:
+    """Keys in order, each with its windows or rows."""
+    keys = _lines(rows.keys, len(rows))
+    values = _lines(rows.table().drop(rows.keys.columns), len(rows))
+    pairs = zip(keys, values, strict=True)
+    return [
+        {"key": msgspec.Raw(key), what: [msgspec.Raw(value) for _, value in held]}
+        for key, held in groupby(pairs, key=lambda pair: pair[0])
+    ]
+
+
+def _lines(frame: pl.DataFrame, height: int) -> list[bytes]:
+    return to_json_lines(frame).splitlines() if frame.width else [b"{}"] * height
+
+
+def folded_table(keys: Sequence[KeyState]) -> tuple[list[str], list[list[Text]]]:
+    """Keys and what is held of them as the readable table has it: JSON."""
+    rows = [
+        [Text(plain(each.group_key)), Text(plain(held))] for each in keys for held in _held(each)
+    ]
+    return ["key", "held"], rows
+
+
+def _held(key: KeyState) -> Iterator[str]:
+    (held,) = msgspec.json.decode(key.state_blob).values()
+    yield from (json.dumps(each, ensure_ascii=False) for each in held)
+
+
+def folded_json(keys: Sequence[KeyState]) -> list[dict[str, Any]]:
+    """As `live_json`, of the readable table."""
+    return [
+        {"key": msgspec.Raw(each.group_key.encode()), **msgspec.json.decode(each.state_blob)}
+        for each in keys
+    ]
+
+
+def to_json(value: Any) -> str:
+    """JSON for scripts, indented."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
