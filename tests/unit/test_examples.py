@@ -1,0 +1,115 @@
+"""Examples do what they say: from Python, from their file, and with the same pipeline in both."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tidegate.cli import app
+from tidegate.frontends.toml import load_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2] / "examples"
+LOCAL = ROOT / "click_sessions"
+"""Windows over frames that somebody holds, without Spark: there is nothing to put into a file."""
+NOTEBOOKS = ROOT / "notebook"
+EXAMPLES = sorted(
+    path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS)
+)
+
+in_each = pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)
+
+
+@in_each
+def test_the_file_and_the_python_of_an_example_are_one_pipeline(folder: Path) -> None:
+    written = load_pipeline(folder / "pipeline.toml").pipeline
+    built = _module(folder).PIPELINE
+    assert written.fingerprint() == built.fingerprint()
+    assert written == built
+
+
+@pytest.mark.spark
+@in_each
+def test_an_example_prints_its_expected_output_from_python(
+    folder: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _module(folder).main()
+    assert capsys.readouterr().out == _expected(folder)
+
+
+@pytest.mark.spark
+@in_each
+def test_an_example_prints_its_expected_output_when_the_command_runs_it(
+    folder: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _module(folder).main(_by_command(folder / "pipeline.toml"))
+    assert capsys.readouterr().out == _expected(folder)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(LOCAL, id=LOCAL.name),
+        pytest.param(ROOT / "sessions_from_files", id="on-spark", marks=pytest.mark.spark),
+    ],
+)
+def test_an_example_can_be_run_as_a_script(folder: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(_script(folder))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == _expected(folder)
+
+
+def _script(folder: Path) -> Path:
+    (script,) = folder.glob("*.py")
+    return script
+
+
+def _module(folder: Path) -> ModuleType:
+    script = _script(folder)
+    spec = importlib.util.spec_from_file_location(f"example_{folder.name}", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _expected(folder: Path) -> str:
+    return (folder / "expected_output.txt").read_text()
+
+
+def _by_command(file: Path) -> Callable[..., None]:
+    """What an example calls to run its pipeline: `tidegate run`, with settings as options."""
+
+    def run(**settings: Any) -> None:
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+        done = CliRunner().invoke(app, ["run", str(file), *options])
+        assert done.exit_code == 0, done.output
+
+    return run
