@@ -35,10 +35,12 @@ demo: setup ## click sessions on Spark, killed on the way, checked, with a repor
 
 test: setup ## all tests, with the real servers they need
 	@scripts/need-java
+	@scripts/need-postgres
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 nightly: setup ## the long tests: runs killed at many random moments
 	@scripts/need-java
+	@scripts/need-postgres
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly
 
 bench: setup ## the figures, each a ratio within one run, its output checked

@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.fix_spark"]
+pytest_plugins = ["tests.fix_postgres", "tests.fix_spark"]
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as in a Spark worker
 
