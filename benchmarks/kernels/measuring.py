@@ -14,7 +14,7 @@ from benchmarks.workloads import Clicks
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
 from tidegate.core.events import Events
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import step
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Aggregation, Window

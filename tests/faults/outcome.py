@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.clicks import CHANNELS, clicks_pipeline
 from tidegate.core.segment_format import from_bytes
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.state import Depot, Entry, Recovered, open_store
 
 _PUBLISHED = re.compile(r"clicks-window-\w+-(?P<epoch>\d{12})-(?P<token>\d+)-\d+-.+\.parquet")

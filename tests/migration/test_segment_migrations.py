@@ -13,7 +13,7 @@ from tests.migration.write_segments import FOLDER, RUNS, WATERMARK_US, fed, segm
 from tidegate.core.local import LocalRun, Saved
 from tidegate.core.segment_format import from_bytes, to_bytes
 from tidegate.core.segment_migrations import STATE_VERSION, migrated
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.errors import StateFormatError
 
 VERSIONS = sorted(int(path.name.removeprefix("segments_")) for path in FOLDER.glob("segments_*"))

@@ -15,7 +15,8 @@ from tests.properties.streams import COLUMNS, Epoch, streams
 from tests.properties.test_the_core_agrees_with_the_oracle import of_core, table
 from tidegate.core import step
 from tidegate.core.local import LocalRun
-from tidegate.core.segments import Segment, Stack, merged
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack, merged
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Window
 

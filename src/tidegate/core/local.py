@@ -21,7 +21,7 @@ from tidegate.core.events import Events
 from tidegate.core.hashing import SPARK_SEED, key_group, key_groups_of, shard_of, xxhash64
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.segment_format import from_bytes, to_bytes
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import Operator, StepResult, step
 from tidegate.errors import ConfigError, Problem, StateLimitReached
 from tidegate.eventtime import BEGINNING, FOREVER

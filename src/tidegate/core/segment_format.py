@@ -15,7 +15,8 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate.core.segment_migrations import STATE_VERSION, migrated
-from tidegate.core.segments import Segment, Tables
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Tables
 from tidegate.errors import StateFormatError
 
 _VERSION = b"tidegate.state_version"

@@ -18,7 +18,8 @@ from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.events import Events
 from tidegate.core.hashing import key_group
-from tidegate.core.segments import Segment, Stack, Tables, compacted
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack, Tables, compacted
 from tidegate.errors import MisplacedRow
 
 

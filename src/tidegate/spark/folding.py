@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate.core.hashing import key_group
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import Operator, Readable
 from tidegate.eventtime import FOREVER
 from tidegate.state.cache import fetch_segment

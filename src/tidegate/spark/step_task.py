@@ -26,7 +26,7 @@ from tidegate.core.compiling import polars_type
 from tidegate.core.events import Events, together
 from tidegate.core.hashing import key_groups_of
 from tidegate.core.segment_format import to_buffer
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import StepResult, step
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.durability import write_durably

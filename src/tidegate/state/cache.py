@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate.core.segment_format import from_bytes
-from tidegate.core.segments import Segment, Stack, Tables
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack, Tables
 from tidegate.state.protocol import Depot, Entry
 
 _SHARDS = 64

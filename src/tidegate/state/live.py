@@ -16,7 +16,8 @@ import polars as pl
 
 from tidegate.core.arrays import Bools
 from tidegate.core.hashing import key_group, xxhash64
-from tidegate.core.segments import KEY_PREFIX, Segment, Stack, Tables
+from tidegate.core.segments import KEY_PREFIX, Segment
+from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen
 from tidegate.errors import StateLost
 from tidegate.pipeline import DataType

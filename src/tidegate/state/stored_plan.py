@@ -19,7 +19,8 @@ from tidegate.core.compiling import compile_window, polars_type
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.joins.plan import NAMES, JoinPlan
 from tidegate.core.joins.reach import SIDES
-from tidegate.core.segments import Segment, Stack, Tables
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Operator
 from tidegate.errors import ConfigError, StateFormatError
 from tidegate.pipeline import DataType, Join, Window, bind, bind_join

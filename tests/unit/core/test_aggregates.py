@@ -30,7 +30,7 @@ from tests.unit.core.samples import (
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type
 from tidegate.core.local import LocalRun
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import step
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType

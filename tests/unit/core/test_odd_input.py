@@ -16,7 +16,7 @@ from tidegate.core.compiling import compile_window
 from tidegate.core.events import Events
 from tidegate.core.hashing import xxhash64
 from tidegate.core.segment_format import from_bytes, to_bytes
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import step
 from tidegate.errors import StateFormatError
 from tidegate.eventtime import FOREVER

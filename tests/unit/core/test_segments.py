@@ -21,7 +21,8 @@ from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.hashing import place, xxhash64
 from tidegate.core.local import LocalRun
 from tidegate.core.segment_format import from_bytes, to_bytes
-from tidegate.core.segments import Segment, Stack, Tables, Units, compacted, merged, time_order
+from tidegate.core.segments import Segment, Units, time_order
+from tidegate.core.stacks import Stack, Tables, compacted, merged
 from tidegate.errors import StateFormatError
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Window

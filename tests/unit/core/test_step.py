@@ -14,7 +14,8 @@ from tests.unit.core.samples import Row, at, columns_of, events_of, window
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
 from tidegate.core.events import Events
-from tidegate.core.segments import Segment, Stack
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack
 from tidegate.core.step import Changes, Operator, StepResult, step
 from tidegate.errors import MisplacedRow
 from tidegate.eventtime import BEGINNING

@@ -16,7 +16,7 @@ from tidegate.core.compiling import compile_window
 from tidegate.core.events import Events
 from tidegate.core.hashing import key_groups_of, xxhash64
 from tidegate.core.segment_format import to_buffer
-from tidegate.core.segments import Stack
+from tidegate.core.stacks import Stack
 from tidegate.core.step import step
 from tidegate.errors import StateLost
 from tidegate.eventtime import BEGINNING
@@ -229,6 +229,7 @@ def test_what_the_watermark_has_forgotten_is_not_held(writer: Writer, tmp_path: 
         "window_end": pl.Datetime("us", "UTC"),
         "count": pl.Int64(),
         "revision": pl.Int64(),
+        "closes_at": pl.Datetime("us", "UTC"),
         "closed": pl.Boolean(),
         "sent": pl.Boolean(),
         "sent_before": pl.Boolean(),

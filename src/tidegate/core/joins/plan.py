@@ -20,7 +20,8 @@ from tidegate.core.frames import nulls, taken, unused_name
 from tidegate.core.hashing import xxhash64
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
 from tidegate.core.lateness import ORIGINAL_EVENT_TS, Late, Lateness, moved
-from tidegate.core.segments import KEY_PREFIX, Stack, Tables, Units
+from tidegate.core.segments import KEY_PREFIX, Units
+from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen, Readable
 from tidegate.core.windows.plan import instants
 from tidegate.errors import StateLimitReached

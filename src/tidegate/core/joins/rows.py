@@ -35,7 +35,8 @@ from tidegate.core.joins.plan import (
     units_of,
 )
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES, Reach
-from tidegate.core.segments import Segment, Stack, Tables, Units, time_order
+from tidegate.core.segments import Segment, Units, time_order
+from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen, Readable, Settled
 from tidegate.eventtime import BEGINNING, FOREVER
 

@@ -37,7 +37,8 @@ from tidegate.core.joins.plan import (
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
 from tidegate.core.joins.session_results import SessionResults
 from tidegate.core.joins.session_rows import Sessions, crossed
-from tidegate.core.segments import KEY_PREFIX, Segment, Stack, Tables, Units
+from tidegate.core.segments import KEY_PREFIX, Segment, Units
+from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen, Readable, Settled
 from tidegate.core.windows.entering import Places, verdict
 from tidegate.core.windows.folding import Items, fold

@@ -21,7 +21,8 @@ from tidegate.core.events import Events, Keys, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.lateness import Late, moved
-from tidegate.core.segments import Stack, Units
+from tidegate.core.segments import Units
+from tidegate.core.stacks import Stack
 from tidegate.core.step import Chosen, Readable, Settled
 from tidegate.core.windows.plan import WindowPlan, instants
 from tidegate.core.windows.settling import Touched, over_us, readable, settle

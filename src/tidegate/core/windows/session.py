@@ -25,7 +25,8 @@ from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
 from tidegate.core.lateness import Late, moved
-from tidegate.core.segments import Found, Stack, Units
+from tidegate.core.segments import Units
+from tidegate.core.stacks import Found, Stack
 from tidegate.core.step import Chosen, Readable, Settled
 from tidegate.core.windows.entering import Places, verdict
 from tidegate.core.windows.folding import Folded, Items, fold

@@ -20,7 +20,8 @@ from tidegate.core.clock import Clock
 from tidegate.core.emission import AT_ONCE, Emission
 from tidegate.core.frames import unused_name
 from tidegate.core.lateness import Lateness
-from tidegate.core.segments import Found, Segment, Stack, Units
+from tidegate.core.segments import Segment, Units
+from tidegate.core.stacks import Found, Stack
 from tidegate.core.step import Chosen, Readable, Settled
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from tidegate.core.local import Epoch, LocalJoin
-from tidegate.core.segments import Stack, Tables
+from tidegate.core.stacks import Stack, Tables
 from tidegate.pipeline import Join
 
 COLUMNS = {"k": "string", "id": "string", "v": "long"}

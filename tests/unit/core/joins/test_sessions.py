@@ -14,7 +14,7 @@ from tidegate.core.events import Events
 from tidegate.core.hashing import continue_with_long, xxhash64
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.local import LocalJoin
-from tidegate.core.segments import Stack, Tables
+from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import step
 from tidegate.errors import StateLimitReached, TidegateError
 from tidegate.pipeline import Aggregation, Join, JoinType
