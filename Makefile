@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format demo test nightly bench lock clean
+.PHONY: help setup check format docs demo test nightly bench lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ check: setup ## format, lint, types, architecture: seconds
 format: setup ## put the code in form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup ## bring the generated parts of docs/reference up to date
+	@scripts/write-reference
 
 demo: setup ## click sessions on Spark, killed on the way, checked, with a report: a minute
 	@scripts/need-java

@@ -1,0 +1,25 @@
+"""Every block that a page may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from scripts.reference.commands import commands, exit_codes
+from scripts.reference.fields import keys
+from scripts.reference.filling import Block
+from scripts.reference.kinds import kinds
+from scripts.reference.mistakes import error
+from scripts.reference.names import name
+from scripts.reference.options import source_options, target_options
+
+BLOCKS: Final[Mapping[str, Block]] = {
+    "commands": commands,
+    "error": error,
+    "exit-codes": exit_codes,
+    "keys": keys,
+    "kinds": kinds,
+    "name": name,
+    "source-options": source_options,
+    "target-options": target_options,
+}
