@@ -118,6 +118,9 @@ def print_state(console: Console, seen: Seen, limit: int) -> None:
     keys, held = seen.live.count()
     if keys:
         print_table(console, *live_table(seen.live.first_keys(limit), seen.live.stored.what))
+    if not keys and seen.live.key:
+        console.print(Text("nothing is held of this key"))
+        return
     console.print(Text(_summary(keys, f" with {counted(held, seen.live.stored.what)}", limit)))
 
 

@@ -24,6 +24,7 @@ from tidegate.targets.rowtext import readable, to_json_lines
 _US_PER_S: Final = 1_000_000
 _MS_PER_S: Final = 1_000
 _WIDEST: Final = 10_000
+_CLOSING: Final = "it closes"
 _AGES: Final = ((86_400, 3_600), (3_600, 60), (60, 1), (0, 1))
 """From so many seconds on an age is told in units of so many."""
 
@@ -104,22 +105,28 @@ def _table() -> Table:
 
 def live_table(rows: LiveRows, what: str) -> tuple[list[str], list[list[Text]]]:
     """Headers and cells: keys, values, and what becomes of each."""
-    about = rows.about.with_columns(pl.col(pl.Datetime).dt.truncate("1ms"))
     if what == "rows":
-        shown = pl.DataFrame([*rows.values, about["waits_until"].alias("waits until")])
+        shown = pl.DataFrame([*rows.values, rows.about["waits_until"].alias("waits until")])
     else:
         values = rows.values.drop("session_id", "revision", strict=False)
-        sending = _sending(rows.values["revision"], about)
-        shown = pl.DataFrame([*values, sending, about["forgotten_at"].alias("held until")])
+        shown = pl.DataFrame([*values, *_fate(rows.values["revision"], rows.about)])
     columns = [*map(_key_cells, rows.keys), *map(_cells, readable(shown))]
     return [*rows.keys.columns, *shown.columns], [list(row) for row in zip(*columns, strict=True)]
 
 
-def _sending(revision: pl.Series, about: pl.DataFrame) -> pl.Series:
-    """What is known of the sending of windows, in words."""
-    due = readable(about.select("due_at"))["due_at"]
+def _fate(revision: pl.Series, about: pl.DataFrame) -> Iterator[pl.Series]:
+    """What becomes of windows, in words: of their rows, and of themselves."""
+    due, held = _moments(about, "due_at"), _moments(about, "forgotten_at")
     told = zip(about["closed"], about["sent"], about["sent_before"], revision, due, strict=True)
-    return pl.Series("row", [_sending_text(*each) for each in told], dtype=pl.String)
+    yield pl.Series("row", [_sending_text(*each) for each in told], dtype=pl.String)
+    yield pl.Series("held until", [moment or "a flush" for moment in held], dtype=pl.String)
+
+
+def _moments(about: pl.DataFrame, name: str) -> list[str | None]:
+    """Watermarks as text; None for never."""
+    texts = readable(about.select(name)).to_series()
+    closing = about[name].eq(about["closes_at"])
+    return [_CLOSING if closes else text for text, closes in zip(texts, closing, strict=True)]
 
 
 def _sending_text(closed: bool, sent: bool, before: bool, revision: int, due: str | None) -> str:
@@ -129,12 +136,14 @@ def _sending_text(closed: bool, sent: bool, before: bool, revision: int, due: st
     'closed, revision 0 is out'
     >>> _sending_text(False, False, True, 1, "12:00:05")
     'open, an earlier row is out, revision 1 is due at 12:00:05'
+    >>> _sending_text(False, False, False, 0, "it closes")
+    'open, due when it closes'
     """
     state = "closed" if closed else "open"
     if sent:
         return f"{state}, revision {revision} is out"
     which = f"revision {revision} is due" if revision else "due"
-    when = "at a flush" if due is None else f"at {due}"
+    when = "at a flush" if due is None else f"when {due}" if due == _CLOSING else f"at {due}"
     return f"{state}, {'an earlier row is out, ' if before else ''}{which} {when}"
 
 

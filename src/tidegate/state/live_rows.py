@@ -81,19 +81,16 @@ def _windows(
     sent = due_us <= watermark_us
     sealed = held["sealed"].to_numpy() if "sealed" in held.columns else np.False_
     # the end of a session is its last event and the gap: an event exactly there extends it
-    past_end_us = values["window_end"].dt.epoch("us").to_numpy() + (_kind(stored) == "session")
+    close_us = values["window_end"].dt.epoch("us").to_numpy() + (stored.config.kind == "session")
     about = [
-        pl.Series("closed", (past_end_us <= watermark_us) | sealed, dtype=pl.Boolean),
+        _instants("closes_at", close_us),
+        pl.Series("closed", (close_us <= watermark_us) | sealed, dtype=pl.Boolean),
         pl.Series("sent", sent, dtype=pl.Boolean),
         pl.Series("sent_before", sent | held["id_out"].to_numpy(), dtype=pl.Boolean),
         _instants("due_at", due_us, known=~sent),
         _instants("forgotten_at", forget_us),
     ]
     return values.cast(stored.values), pl.DataFrame(about)
-
-
-def _kind(stored: StoredOperator) -> str:
-    return stored.config.kind
 
 
 def _no_windows(stored: StoredOperator) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from tidegate import (
@@ -32,6 +33,7 @@ from tidegate import (
     memory_stream,
 )
 from tidegate.cli import app
+from tidegate.eventtime import now_us
 from tidegate.spark.opening import open_engine
 from tidegate.state.sqlite import SqliteStore
 
@@ -181,6 +183,19 @@ def test_a_list_is_a_line_for_each_pipeline_and_one_for_each_source(made: Path) 
     ]
 
 
+def test_a_narrow_terminal_gets_a_value_in_a_line(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tidegate.cli.state.console",
+        lambda: Console(width=60, force_terminal=True, no_color=True, color_system=None),
+    )
+    lines = [line.rstrip() for line in said("list", made).stdout.splitlines()]
+    assert lines[0] == "pipeline     joined"
+    assert "holds        17 windows" in lines
+    assert max(map(len, lines)) <= 60
+
+
 def test_a_list_may_be_of_one_pipeline(made: Path) -> None:
     assert [each["pipeline"] for each in told("list", made, "--pipeline", "panes")] == ["panes"]
 
@@ -223,6 +238,7 @@ def test_sessions_of_a_key_are_shown_with_their_aggregates(made: Path) -> None:
         "clicks": 2,
         "spent": "3.75",
         "revision": 0,
+        "closes_at": "2026-01-05T12:00:35.000001Z",
         "closed": False,
         "sent": False,
         "sent_before": False,
@@ -262,7 +278,10 @@ def test_a_table_shows_keys_as_they_are_written_in_a_command(made: Path) -> None
         ]
     )
     ann = next(line for line in lines if line.startswith("ann "))
-    assert ann.endswith("open, due at 2026-01-05 12:00:35  2026-01-05 12:00:35")
+    assert ann.split() == [
+        *("ann", "2026-01-05", "12:00:00", "2026-01-05", "12:00:35", "2", "3.75"),
+        *("open,", "due", "when", "it", "closes", "it", "closes"),
+    ]
 
 
 def test_fixed_windows_say_whether_their_row_is_out(made: Path) -> None:
@@ -272,7 +291,7 @@ def test_fixed_windows_say_whether_their_row_is_out(made: Path) -> None:
     ]
     assert [" ".join(line.split()) for line in lines[2:-1]] == [
         'ann NULL 2026-01-05 12:00:10 2026-01-05 12:00:20 1 ["9.99"] '
-        "open, due at 2026-01-05 12:00:20 2026-01-05 12:01:20",
+        "open, due when it closes 2026-01-05 12:01:20",
         'ann 1 2026-01-05 12:00:00 2026-01-05 12:00:10 1 ["1.50"] '
         "closed, revision 0 is out 2026-01-05 12:01:10",
         'ann 2 2026-01-05 12:00:00 2026-01-05 12:00:10 1 ["2.00"] '
@@ -332,7 +351,7 @@ def test_the_first_keys_are_those_that_come_first(made: Path) -> None:
 def test_a_key_without_state_is_no_mistake(made: Path) -> None:
     assert told("show", made, "-p", "sessions", "-k", "user=nobody")["keys"] == []
     text = said("show", made, "-p", "sessions", "-k", "user=nobody").stdout
-    assert text.splitlines()[-1] == "nothing is held"
+    assert text.splitlines()[-1] == "nothing is held of this key"
 
 
 @pytest.mark.parametrize(
@@ -375,7 +394,7 @@ def test_state_is_shown_as_of_the_last_commit_not_of_the_last_fold(
     stream.put(rows.with_columns(pl.lit(NOON + SECOND).alias("at")))
     engine = open_engine(pipeline, spark, RunSettings())
     try:
-        engine.run(engine.poll(now_us=0))
+        engine.run(engine.poll(now_us()))
         (key,) = told("show", folder, "-p", "fresh")["keys"]
         assert [each["clicks"] for each in key["windows"]] == [2]
         (listed,) = told("list", folder, "-p", "fresh")
@@ -437,6 +456,7 @@ def test_an_export_has_the_types_of_the_pipeline(made: Path, tmp_path: Path) -> 
         "clicks": pl.Int64(),
         "spent": pl.Decimal(22, 2),
         "revision": pl.Int64(),
+        "closes_at": instant,
         "closed": pl.Boolean(),
         "sent": pl.Boolean(),
         "sent_before": pl.Boolean(),
@@ -493,6 +513,22 @@ def test_a_reset_says_what_it_forgets_and_forgets_it(folder: Path) -> None:
     assert (
         "committed nothing"
         in said("export", folder / "x.parquet", folder, "-p", "sessions", code=1).stderr
+    )
+
+
+def test_a_reset_says_what_will_never_be_sent(folder: Path) -> None:
+    changed(folder, "UPDATE tidegate_streaming_pipeline SET published_epoch = epoch - 1")
+    epoch = told("list", folder, "-p", "panes")[0]["epoch"]
+    lines = said("reset", folder, "-p", "panes", "--yes").stdout.splitlines()
+    assert lines[1].startswith(f"output of the epochs after {epoch - 1} is not in the target yet")
+
+
+def test_a_reset_warns_of_rows_that_come_twice(folder: Path) -> None:
+    target = '{"format": "parquet", "mode": "append", "options": {"path": "out"}}'
+    change = "UPDATE tidegate_streaming_pipeline SET plan = json_set(plan, '$.target', json(?))"
+    changed(folder, change, target)
+    assert "rows in the target (parquet out) stay, and come a second time: empty it first" in (
+        said("reset", folder, "-p", "panes", "--yes").stdout
     )
 
 
@@ -662,6 +698,7 @@ def test_segments_that_are_lost_are_told(folder: Path) -> None:
         part.unlink()
     assert "cannot be read" in said("show", folder, "-p", "sessions", code=1).stderr
     assert "sessions: cannot be read: part " in said("list", folder).stdout
+    assert "forgotten" in said("reset", folder, "-p", "sessions", "--yes").stdout
 
 
 def test_a_lock_that_nobody_holds_any_more_is_nobodys(folder: Path) -> None:
