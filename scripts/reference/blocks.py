@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from scripts.reference.commands import commands, exit_codes
+from scripts.reference.commands import command_list, commands, exit_codes
 from scripts.reference.fields import keys
 from scripts.reference.filling import Block
 from scripts.reference.kinds import kinds
@@ -14,6 +14,7 @@ from scripts.reference.names import name
 from scripts.reference.options import source_options, target_options
 
 BLOCKS: Final[Mapping[str, Block]] = {
+    "command-list": command_list,
     "commands": commands,
     "error": error,
     "exit-codes": exit_codes,

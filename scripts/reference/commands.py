@@ -18,22 +18,38 @@ _KINDS: Final = {"path": "PATH", "str": "TEXT", "int": "N", "int range": "N", "f
 _DONE: Final = "It did what it was asked."
 
 
+def command_list() -> str:
+    """Every command with what it does, in a line."""
+    rows = [
+        (_link(context.command_path), in_a_table(prose(command.help).partition("\n\n")[0]))
+        for command, context in _all_commands()
+    ]
+    return table(("command", "what it does"), rows)
+
+
+def _link(path: str) -> str:
+    return f"[{code(path)}](#{path.replace(' ', '-')})"
+
+
 def commands() -> str:
     """A section for each command."""
-    command: Any = typer.main.get_command(app)
-    context = command.make_context("tidegate", [], resilient_parsing=True)
-    return "\n\n".join(_sections(command, context))
+    return "\n\n".join(_section(command, context) for command, context in _all_commands())
 
 
-def _sections(command: Any, context: Any) -> Iterator[str]:
-    for name, each in command.commands.items():
-        within = each.make_context(name, [], parent=context, resilient_parsing=True)
+def _all_commands() -> Iterator[tuple[Any, Any]]:
+    group: Any = typer.main.get_command(app)
+    yield from _commands_of(group, group.make_context("tidegate", [], resilient_parsing=True))
+
+
+def _commands_of(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+    for name, each in group.commands.items():
         if each.hidden:
             continue
+        within = each.make_context(name, [], parent=context, resilient_parsing=True)
         if hasattr(each, "commands"):
-            yield from _sections(each, within)
+            yield from _commands_of(each, within)
         else:
-            yield _section(each, within)
+            yield each, within
 
 
 def _section(command: Any, context: Any) -> str:
