@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _LINE: Final = "1px solid rgba(128,128,128,0.35)"
 _ROW: Final = f"background:none;border-bottom:{_LINE}"
 _CELL: Final = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
-_TABLE: Final = "border-collapse:collapse;background:none;color:inherit;margin:4px 0"
+_TABLE: Final = (
+    "border-collapse:collapse;background:none;color:inherit;font-size:inherit;margin:4px 0"
+)
 _TEXT: Final = (
     "margin:0;padding:0;border:0;background:none;color:inherit;font-size:inherit;"
     "white-space:pre-wrap;text-align:left"
@@ -37,9 +39,9 @@ def pipeline_html(pipeline: Pipeline) -> str:
 
 def operator_html(operator: Window | Join) -> str:
     """What `explain` says of a window or join."""
-    return sections_html(
-        f"{type(operator).__name__.lower()} {operator.id}", [("", operator_lines(operator))]
-    )
+    kind = type(operator).__name__.lower()
+    title = kind if operator.id == kind else f"{kind} {operator.id}"
+    return sections_html(title, [("", operator_lines(operator))])
 
 
 def sections_html(title: str, sections: Iterable[Section]) -> str:

@@ -6,6 +6,7 @@ Only a process that a notebook runs in has one: elsewhere nothing is shown, and 
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import time
 from collections import Counter, deque
@@ -188,7 +189,9 @@ def _result_fields(result: RunResult) -> dict[str, object]:
         **_counted(result.counts),
         "watermark": _instant(result.watermark_us),
     }
-    return shown if result.stopped_by is None else {**shown, "stopped by signal": result.stopped_by}
+    if result.stopped_by is None:
+        return shown
+    return {**shown, "stopped by": signal.Signals(result.stopped_by).name}
 
 
 def status_html(title: str, status: Status) -> str:

@@ -66,8 +66,9 @@ def test_lines_keep_their_spaces() -> None:
 
 def test_a_window_and_a_join_say_what_explain_says_of_them() -> None:
     join = Join(left="clicks", right="orders", on="user", time_window_ms=60_000)
-    assert Texts(html_of(Window.from_dict(session()))).texts[0] == "window window"
-    assert Texts(html_of(join)).texts == ["join join", "\n".join(operator_lines(join))]
+    assert Texts(html_of(Window.from_dict(session()))).texts[0] == "window"
+    assert Texts(html_of(Window.from_dict(session(id="visits")))).texts[0] == "window visits"
+    assert Texts(html_of(join)).texts == ["join", "\n".join(operator_lines(join))]
 
 
 @pytest.mark.parametrize("shown", EVERY)

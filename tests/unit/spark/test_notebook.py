@@ -212,7 +212,7 @@ def test_a_result_shows_its_last_epochs() -> None:
     html = result(epochs=tuple(map(epoch, range(1, 9))), stopped_by=15)._repr_html_()
     cells = [each.split("<")[0] for each in html.split(">") if each.split("<")[0]]
     assert cells[0] == "run of visits"
-    assert cells[cells.index("stopped by signal") + 1] == "15"
+    assert cells[cells.index("stopped by") + 1] == "SIGTERM"
     head = cells.index("took")
     assert cells[head + 2 :: 4] == ["4", "5", "6", "7", "8"]
 
