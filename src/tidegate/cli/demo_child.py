@@ -31,9 +31,13 @@ def main(file: str) -> int:
 
 
 def _say(what: Any, said: IO[bytes]) -> None:
-    pickle.dump(what, said)
-    said.flush()
-    if not sys.stdin.readline():
+    try:
+        pickle.dump(what, said)
+        said.flush()
+        heard = sys.stdin.readline()
+    except BrokenPipeError:
+        heard = ""
+    if not heard:
         os._exit(1)  # nobody is there any more
 
 

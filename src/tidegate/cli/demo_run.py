@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Final
 
 from tidegate.errors import TidegateError
@@ -81,6 +82,7 @@ def run_once(
 def _child(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A run in a session of its own, which is gone in the end, and its temporary files with it."""
     with (
+        _terminated_in_order(),
         tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as own,
         log.open("ab") as said,
         subprocess.Popen(
@@ -97,6 +99,20 @@ def _child(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         finally:
             if child.poll() is None:
                 _kill(child)
+
+
+@contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """SIGTERM unwinds as Ctrl-C does: what we started ends with us."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _environment(temporary: str) -> Mapping[str, str]:

@@ -49,17 +49,18 @@ class _Frame:
 
 
 def epochs(report: Report, *, width: int, heights: tuple[int, int]) -> str:
-    """Rows a second above, time by part below."""
+    """Rows a second above, time by part below; the scale is that of warm epochs."""
     found = [each for each in report.epochs if each.seconds > 0]
     if not found:
         return ""
+    longest = max(each.seconds for each in report.warm_epochs) or max(e.seconds for e in found)
     above = _TOP + heights[0]
     below = above + _BETWEEN + heights[1]
     frame = _Frame(
         found,
         width,
         Scale(0, max(1.0, *(each.rows / each.seconds for each in found)), above, _TOP),
-        Scale(0, _longest_usual(found), below, above + _BETWEEN),
+        Scale(0, 1.1 * longest, below, above + _BETWEEN),
     )
     marks = [
         *_axes(frame, report.rows_are),
@@ -67,14 +68,6 @@ def epochs(report: Report, *, width: int, heights: tuple[int, int]) -> str:
         *_restarts(frame, report.restarts_are),
     ]
     return chart(marks, width, below + _BOTTOM, "throughput and time of each epoch")
-
-
-def _longest_usual(epochs: Sequence[EpochFacts]) -> float:
-    """The first epoch of a process warms Spark up: it may leave the scale."""
-    usual = [
-        each.seconds for nth, each in enumerate(epochs) if nth and each.run == epochs[nth - 1].run
-    ]
-    return 1.1 * max(usual or [each.seconds for each in epochs])
 
 
 def grouped(epoch: EpochFacts) -> dict[str, float]:
@@ -87,9 +80,9 @@ def grouped(epoch: EpochFacts) -> dict[str, float]:
 
 
 def shares(report: Report) -> dict[str, float]:
-    """The share of each group in the time of all epochs; those without any are left out."""
+    """The share of each group in the time of warm epochs; those without any are left out."""
     total: dict[str, float] = {}
-    for each in report.epochs:
+    for each in report.warm_epochs:
         for name, spent in grouped(each).items():
             total[name] = total.get(name, 0.0) + spent
     whole = sum(total.values())

@@ -110,9 +110,13 @@ class Report:
         return tuple(found)
 
     @property
-    def rows_per_second(self) -> float:
-        """While epochs ran; the first of a process counts only where there are no others."""
+    def warm_epochs(self) -> tuple[EpochFacts, ...]:
+        """Without the first of each process, which waits for Spark, unless there are no others."""
         warm = [after for before, after in pairwise(self.epochs) if after.run == before.run]
-        counted = warm or self.epochs
-        spent = sum(each.seconds for each in counted)
-        return sum(each.rows for each in counted) / spent if spent else 0.0
+        return tuple(warm) or self.epochs
+
+    @property
+    def rows_per_second(self) -> float:
+        """While warm epochs ran."""
+        spent = sum(each.seconds for each in self.warm_epochs)
+        return sum(each.rows for each in self.warm_epochs) / spent if spent else 0.0

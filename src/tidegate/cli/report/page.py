@@ -156,7 +156,7 @@ def _epochs(report: Report) -> str:
     says = (
         "An epoch is read, stepped and committed as one. "
         "The first one of a process also waits for Spark to warm up, and is left out of the "
-        f"{rounded(report.rows_per_second)} {report.rows_are} per second."
+        f"shares and of the {rounded(report.rows_per_second)} {report.rows_are} per second."
     )
     drawn = _both(
         lambda: epochs(report, width=1080, heights=(90, 150)),
