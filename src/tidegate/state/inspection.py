@@ -83,11 +83,27 @@ def _rows(folder: Path, query: str, **values: Any) -> Iterator[dict[str, Any]]:
             names = [column[0] for column in cursor.description]
             rows = cursor.fetchall()
     except sqlite3.DatabaseError as error:
-        kind = StateFormatError if "not a database" in str(error) else StateLost
-        raise kind(f"{database} cannot be read: {error}\n  {_BROKEN}") from error
+        raise _unreadable(database, error) from error
     yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
+def _unreadable(database: Path, error: sqlite3.Error) -> StateFormatError | StateLost:
+    """The error of a database that is broken, or only out of reach."""
+    name = getattr(error, "sqlite_errorname", "")
+    hint = next((hint for code, hint in _OUT_OF_REACH.items() if name.startswith(code)), _BROKEN)
+    kind = StateFormatError if name == "SQLITE_NOTADB" else StateLost
+    return kind(f"{database} cannot be read: {error}\n  {hint}")
+
+
+_NEEDS_RIGHTS = (
+    "hint: while nobody runs a pipeline of the folder, SQLite makes a file beside the database: "
+    "use a user that may write to the folder"
+)
+_OUT_OF_REACH = {
+    "SQLITE_BUSY": "hint: another process keeps it locked; try again",
+    "SQLITE_CANTOPEN": _NEEDS_RIGHTS,
+    "SQLITE_READONLY": _NEEDS_RIGHTS,
+}
 _BROKEN = (
     "hint: bring the folder back from a copy; without one, move it away and run the pipelines anew"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,9 @@ from tidegate.core.hashing import key_groups_of, xxhash64
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.stacks import Stack
 from tidegate.core.step import step
-from tidegate.errors import StateLost
+from tidegate.errors import StateFormatError, StateLost
 from tidegate.eventtime import BEGINNING
-from tidegate.pipeline import Pipeline
+from tidegate.pipeline import Pipeline, Window
 from tidegate.state.catalog import Committed
 from tidegate.state.inspection import FolderCatalog
 from tidegate.state.live import read_live
@@ -29,27 +30,21 @@ from tidegate.state.protocol import Entry, Manifest, Stacks
 from tidegate.state.sqlite import SqliteStore
 
 COLUMNS = {"user": "string"}
-PIPELINE = Pipeline.from_dict(
-    {
-        "name": "clicks",
-        "sources": [
-            {
-                "name": "clicks",
-                "format": "memory",
-                "event_time": "ts",
-                "columns": {"ts": "timestamp", **COLUMNS},
-            }
-        ],
-        "window": {
-            "kind": "tumbling",
-            "width_ms": 10,
-            "group_by": "user",
-            "aggregations": [{"kind": "count"}],
-        },
-        "target": {"format": "memory"},
-    }
-)
-(WINDOW,) = PIPELINE.operators
+
+
+def pipeline(**window: Any) -> Pipeline:
+    columns = {"ts": "timestamp", **COLUMNS}
+    usual = {"kind": "tumbling", "width_ms": 10, "group_by": "user"}
+    return Pipeline.from_dict(
+        {
+            "name": "clicks",
+            "sources": [
+                {"name": "clicks", "format": "memory", "event_time": "ts", "columns": columns}
+            ],
+            "window": {**usual, "aggregations": [{"kind": "count"}], **window},
+            "target": {"format": "memory"},
+        }
+    )
 
 
 @dataclass
@@ -61,9 +56,12 @@ class Writer:
     epoch: int = 0
     held: Stack[Any] = field(default_factory=Stack)
     watermark_us: int = BEGINNING
+    pipeline: Pipeline = field(default_factory=pipeline)
 
-    def commit(self, *users: str | None) -> None:
-        operator, count = compile_window(WINDOW, COLUMNS), len(users)  # type: ignore[arg-type]
+    def commit(self, *users: str | None, until_us: int | None = None) -> None:
+        (window,) = self.pipeline.operators
+        assert isinstance(window, Window)
+        operator, count = compile_window(window, COLUMNS), len(users)
         columns = pl.DataFrame({"user": users}, schema={"user": pl.String()})
         events = Events(
             event_us=np.full(count, 5_000, np.int64),
@@ -72,9 +70,10 @@ class Writer:
             key_hash=xxhash64([columns["user"]]),
             columns=columns,
         )
-        clock = Clock(before_us=self.watermark_us, after_us=self.watermark_us)
+        after_us = self.watermark_us if until_us is None else until_us
+        clock = Clock(before_us=self.watermark_us, after_us=after_us)
         result = step(operator, self.held, [events], clock, owned=key_groups_of(0, 1))
-        self.held = result.changes.apply(self.held)
+        self.held, self.watermark_us = result.changes.apply(self.held), after_us
         self.epoch += 1
         self._write()
 
@@ -86,7 +85,7 @@ class Writer:
         staged = self.store.depot.stage(self.token, self.epoch, "try", blobs)
         stack = tuple(Entry(part=part, first_group=0, end_group=256) for part in staged.values())
         if self.epoch == 1:
-            self.store.adopt(self.token, PIPELINE.fingerprint_fields({"clicks": COLUMNS}))
+            self.store.adopt(self.token, self.pipeline.fingerprint_fields({"clicks": COLUMNS}))
         self.store.commit(
             self.token,
             Manifest(
@@ -211,13 +210,9 @@ def test_of_a_whole_key_only_its_shard_is_opened(writer: Writer, tmp_path: Path)
 
 
 def test_what_the_watermark_has_forgotten_is_not_held(writer: Writer, tmp_path: Path) -> None:
-    writer.commit("ann")
-    writer.watermark_us = 9_999
-    writer.epoch += 1
-    writer._write()
+    writer.commit("ann", until_us=9_999)
     assert counts(FolderCatalog(tmp_path)) == {"ann": 1}
-    writer.watermark_us = 10_000
-    writer.epoch += 1
+    writer.watermark_us, writer.epoch = 10_000, 2
     writer._write()
     live = read_live(FolderCatalog(tmp_path), "clicks")
     assert live.count() == (0, 0)
@@ -239,6 +234,31 @@ def test_what_the_watermark_has_forgotten_is_not_held(writer: Writer, tmp_path: 
     assert live.first_keys(5).table().height == 0
 
 
+def test_a_window_says_whether_its_row_is_out_and_which(writer: Writer, tmp_path: Path) -> None:
+    writer.pipeline = pipeline(emit="every", every_ms=5)
+    told = []
+    for users, until_us in ((["ann"], 1_000), (["ann"], 2_000), ([], 5_000)):
+        writer.commit(*users, until_us=until_us)
+        (row,) = read_live(FolderCatalog(tmp_path), "clicks").rows().table().to_dicts()
+        due_at = row["due_at"] and row["due_at"].microsecond
+        told.append((row["count"], row["sent"], row["sent_before"], row["revision"], due_at))
+    assert told == [
+        (1, True, True, 0, None),
+        (2, False, True, 1, 5_000),
+        (2, True, True, 1, None),
+    ]
+
+
+def test_a_window_that_is_never_forgotten_has_no_time_for_it(
+    writer: Writer, tmp_path: Path
+) -> None:
+    writer.pipeline = pipeline(late_data="reopen", allowed_lateness_ms="unbounded")
+    writer.commit("ann", until_us=10_000)
+    (row,) = read_live(FolderCatalog(tmp_path), "clicks").rows().table().to_dicts()
+    assert (row["closed"], row["sent"], row["forgotten_at"]) == (True, True, None)
+    assert row["closes_at"] == row["window_end"]
+
+
 def test_a_pipeline_that_has_committed_nothing_has_nothing_to_read(
     writer: Writer, tmp_path: Path
 ) -> None:
@@ -258,3 +278,27 @@ def test_where_a_pipeline_stands_is_one_snapshot(writer: Writer, tmp_path: Path)
     assert 0 <= found.age_us < 60_000_000
     assert FolderCatalog(tmp_path).committed("others") is None
     assert FolderCatalog(tmp_path / "nowhere").pipelines() == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "hint"),
+    [
+        ("SQLITE_READONLY_CANTINIT", StateLost, "use a user that may write to the folder"),
+        ("SQLITE_CANTOPEN", StateLost, "use a user that may write to the folder"),
+        ("SQLITE_BUSY", StateLost, "another process keeps it locked; try again"),
+        ("SQLITE_CORRUPT", StateLost, "bring the folder back from a copy"),
+        ("SQLITE_NOTADB", StateFormatError, "bring the folder back from a copy"),
+    ],
+)
+def test_a_database_out_of_reach_is_not_called_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, kind: type[Exception], hint: str
+) -> None:
+    def connect(*_: Any, **__: Any) -> None:
+        error = sqlite3.OperationalError("no")
+        error.sqlite_errorname = code
+        raise error
+
+    (tmp_path / "tidegate.db").touch()
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(kind, match=hint):
+        FolderCatalog(tmp_path).pipelines()
