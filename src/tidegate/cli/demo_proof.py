@@ -18,7 +18,6 @@ from typing import Final
 import polars as pl
 
 from tidegate.cli.demo_pipeline import DISORDER_MS, GAP_MS, NAME, DemoPlan
-from tidegate.errors import TidegateError
 from tidegate.state import inspect_keys
 
 CLICK: Final = ("user_id", "event_time", "page", "amount", "duration_ms")
@@ -35,19 +34,6 @@ _GAP: Final = pl.duration(milliseconds=GAP_MS)
 _DISORDER: Final = pl.duration(milliseconds=DISORDER_MS)
 _TIME: Final = pl.Datetime("us", "UTC")
 _SHOWN: Final = 3
-
-
-class WrongResult(TidegateError):
-    """A run came to something else than the same clicks do in one go."""
-
-    def __init__(self, wrong: Sequence[str]) -> None:
-        super().__init__(tuple(wrong))
-        self.wrong = tuple(wrong)
-
-    def __str__(self) -> str:
-        lines = "\n".join(f"  {each}" for each in self.wrong)
-        hint = "this is a fault of Tidegate: keep the folder, and report it"
-        return f"the result is not what it must be:\n{lines}\n  hint: {hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

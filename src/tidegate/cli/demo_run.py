@@ -16,16 +16,13 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Final
 
+from tidegate.cli.telling import fail
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.spark.epochs import EpochResult
 
 _LAST_LINES: Final = 12
-
-
-class RunFailed(TidegateError):
-    """A run of the demo came to an end that nobody wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +65,7 @@ def run_once(
             _go_on(child)
         code = child.wait()
     if code and not killed:
-        raise RunFailed(_told_by(log, code))
+        fail(_told_by(log, code))
     return Attempt(
         epochs=tuple(epochs),
         starting_s=starting_s,

@@ -13,13 +13,13 @@ from typing import Final
 
 from tidegate.cli.demo_folder import prepare, staged_files
 from tidegate.cli.demo_pipeline import NAME, DemoPlan
-from tidegate.cli.demo_proof import WrongResult, differences, expected, found, judged_clicks
+from tidegate.cli.demo_proof import differences, expected, found, judged_clicks
 from tidegate.cli.demo_report import demo_report
 from tidegate.cli.demo_run import Attempt, run_once
 from tidegate.cli.demo_screen import Counted, shown
 from tidegate.cli.demo_words import Words
 from tidegate.cli.report import report_html
-from tidegate.cli.telling import console
+from tidegate.cli.telling import console, fail
 from tidegate.state import inspect
 
 KILL_AFTER: Final = 8
@@ -27,7 +27,7 @@ KILL_AFTER: Final = 8
 
 
 def tell(plan: DemoPlan) -> None:
-    """Run it and say what happens; raises `WrongResult` if the result is not what it must be."""
+    """Run it and say what happens; fails if the result is not what it must be."""
     prepare(plan)
     words = Words(console())
     words.beginning(plan)
@@ -59,7 +59,9 @@ def _result(plan: DemoPlan, attempts: Sequence[Attempt], words: Words) -> None:
     took = time.monotonic() - began
     tables = found(plan)
     if wrong := differences(must, tables):
-        raise WrongResult(wrong)
+        lines = "\n".join(f"  {each}" for each in wrong)
+        hint = "this is a fault of Tidegate: keep the folder, and report it"
+        fail(f"the result is not what it must be\n{lines}\n  hint: {hint}")
     checked = words.proven(must, took)
     words.sessions(tables)
     words.speed(attempts)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from tidegate.cli import app, demo_story
@@ -19,13 +20,12 @@ from tidegate.cli.demo_folder import prepare
 from tidegate.cli.demo_pipeline import GAP_US, NAME, DemoPlan
 from tidegate.cli.demo_proof import (
     Tables,
-    WrongResult,
     differences,
     expected,
     found,
     judged_clicks,
 )
-from tidegate.cli.demo_run import RunFailed, run_once
+from tidegate.cli.demo_run import run_once
 from tidegate.cli.demo_words import Words
 from tidegate.cli.telling import console
 from tidegate.errors import ConfigError
@@ -114,11 +114,13 @@ def test_a_result_with_a_session_less_is_told_and_not_praised(
     file = next(iter(sorted(ran.plan.sessions.glob("*.parquet"))))
     aside = file.rename(tmp_path / file.name)
     try:
-        with pytest.raises(WrongResult, match=r"finished sessions: \d+ missing"):
+        with pytest.raises(typer.Exit) as ended:
             demo_story._result(ran.plan, [], Words(console()))
     finally:
         aside.rename(file)
-    assert capsys.readouterr().out == ""
+    said = capsys.readouterr()
+    assert (ended.value.exit_code, said.out) == (1, "")
+    assert re.search(r"not what it must be\n  finished sessions: \d+ missing", said.err)
 
 
 @pytest.fixture(scope="module")
@@ -219,11 +221,13 @@ def test_a_mistake_in_the_file_comes_back_from_the_run(tmp_path: Path) -> None:
 
 
 def test_a_run_that_breaks_is_told_with_the_end_of_its_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho out of luck >&2\nexit 7\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    with pytest.raises(RunFailed, match=r"exit code 7(?s:.*)out of luck"):
+    with pytest.raises(typer.Exit) as ended:
         run_once(tmp_path / "pipeline.toml", tmp_path / "log", on_epoch=print)
+    assert ended.value.exit_code == 1
+    assert re.search(r"exit code 7; the end of .*log:\n  out of luck\n", capsys.readouterr().err)
