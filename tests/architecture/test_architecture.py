@@ -177,6 +177,7 @@ EXAMPLES: dict[str, BaseException] = {
     "WatermarkViolation": errors.WatermarkViolation("window", 20, 10),
     "AggregateOverflow": errors.AggregateOverflow("price", {"user": None, "day": "x"}, "long"),
     "StateLimitReached": errors.StateLimitReached("max_keys", 11, 10, "raise it"),
+    "SparkUnavailable": errors.SparkUnavailable("no java on the PATH"),
     "StateFormatError": errors.StateFormatError("format version 9"),
     "StateLost": errors.StateLost("part 1-2-a is gone"),
     "LostLease": errors.LostLease("another driver has it"),

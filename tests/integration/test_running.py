@@ -15,6 +15,7 @@ from tests.integration.home import COUNT, MEMORY, Home, clicks, lasts, sessions,
 from tidegate import (
     Aggregation,
     ConfigError,
+    Source,
     StateStore,
     Target,
     Watermark,
@@ -313,3 +314,12 @@ def test_micro_batches_of_a_users_own_query_are_epochs(home: Home) -> None:
     take(batch(), 1)
     take(batch(("ann", 9), ("cid", 100)), 2)
     assert home.counted() == [("ann", 1, 2), ("bob", 2, 1)]
+
+
+def test_a_run_over_what_there_is_ends_though_rows_keep_coming(home: Home) -> None:
+    options = {"rate": 50_000, "keys": 10}
+    endless = Source(name="clicks", format="generator", event_time="event_time", options=options)
+    pipeline = home.pipeline(endless, window=tumbling(group_by=["user_id"]))
+    first = home.run(pipeline, max_rows_per_epoch=10_000)
+    assert first.rows == 50_000  # what a first run finds: those of a second
+    assert home.run(pipeline).rows > 0

@@ -115,6 +115,7 @@ class GeneratorReader:
         self._clicks = self._options.click_stream
         self._columns = GENERATED if spec.columns is None else _declared(spec.columns)
         self._started_us: int | None = log[0]["started_us"] if log else None
+        self._ends_us: int | None = None
 
     def columns(self) -> Mapping[str, str]:
         """The columns that are made, or those of them that are declared."""
@@ -137,12 +138,19 @@ class GeneratorReader:
             discovered=(started,) if since is None and self._options.rate else (),
         )
 
+    def end_at(self, now_us: int) -> None:
+        """See `Endless`."""
+        self._available(now_us)  # a first run begins here
+        self._ends_us = now_us
+
     def _available(self, now_us: int) -> int:
         rows, rate = self._options.rows, self._options.rate
         if rate is None:
             return rows or 0
         if self._started_us is None:
             self._started_us = now_us - _US_PER_S  # so that the first poll finds something
+        if self._ends_us is not None:
+            now_us = min(now_us, self._ends_us)
         passed = max(0, now_us - self._started_us) * rate // _US_PER_S
         return passed if rows is None else min(passed, rows)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -80,4 +80,13 @@ class SourceReader(Protocol):
         They come in up to `slices` slices of similar size, in the order of their offsets.
         Only if nothing smaller can be taken the rows are more than `max_rows`.
         """
+        ...
+
+
+@runtime_checkable
+class Endless(Protocol):
+    """A source that has more whenever it is asked: a run over what there is must end all the same."""
+
+    def end_at(self, now_us: int) -> None:
+        """From now on give what is there at `now_us`, and nothing that comes later."""
         ...

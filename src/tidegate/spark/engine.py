@@ -66,6 +66,8 @@ class Engine:
     stacks: tuple[tuple[Entry, ...], ...]
     keys: KeyBound
     open: OpenCount = field(default_factory=OpenCount)
+    began: bool = False
+    """Whether sources have been asked for anything."""
 
     def poll(self, now_us: int, behind: Planned | None = None) -> Planned:
         """Ask every source for the next epoch, or for the one `behind` that, and fix its clock."""
@@ -73,6 +75,10 @@ class Engine:
         number, offsets = self.epoch + 1, self.offsets
         if behind is not None:
             number, offsets = behind.number + 1, self._offsets_after(behind)
+        if not self.began and self.settings.mode == "available_now":
+            for each in self.inputs.values():
+                each.end_at(now_us)
+        self.began = True
         room = max(1, self.settings.max_rows_per_epoch // len(self.inputs))
         slices = max(1, min(self.standing.shards, room // _ROWS_WORTH_A_TASK))
         polled = {

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import DataType, Source
 from tidegate.sources import open_source
-from tidegate.sources.protocol import LogEntry, Offset, SourceReader
+from tidegate.sources.protocol import Endless, LogEntry, Offset, SourceReader
 from tidegate.spark.entry import Task
 from tidegate.spark.job import Feed, numbered
 from tidegate.spark.orders import MapOrder, PlannedSlice, ordered
@@ -49,6 +49,10 @@ class Input(Protocol):
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
         """The next rows after `since`."""
+        ...
+
+    def end_at(self, now_us: int) -> None:
+        """Give what is there at `now_us` from now on, where rows come without an end."""
         ...
 
 
@@ -100,6 +104,11 @@ class NativeInput:
             discovered=polled.discovered,
             stated_us=polled.watermark_us,
         )
+
+    def end_at(self, now_us: int) -> None:
+        """See `Input`."""
+        if isinstance(self.reader, Endless):
+            self.reader.end_at(now_us)
 
     def _rows(self, planned: tuple[PlannedSlice, ...]) -> DataFrame:
         """The rows of slices as Spark sees them, before the transform."""
@@ -177,6 +186,9 @@ class TableInput:
             found=True,
         )
 
+    def end_at(self, now_us: int) -> None:
+        """See `Input`: a table, or a batch, is there as a whole."""
+
     def _new_rows(self, since: Offset | None, max_rows: int) -> PolledInput:
         table, name = self._table(), str(self.source.options["offset_column"])
         column, kind = F.col(f"`{name}`"), table.schema[name].dataType
@@ -218,6 +230,9 @@ class BatchInput:
             unread=False,
             found=True,
         )
+
+    def end_at(self, now_us: int) -> None:
+        """See `Input`: a table, or a batch, is there as a whole."""
 
 
 def known_types(schema: StructType) -> dict[str, str]:
