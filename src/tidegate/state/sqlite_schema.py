@@ -7,33 +7,33 @@ that says `post` only when that is gone.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from tidegate.errors import StateFormatError
+from tidegate.state.ledger import Holding
+from tidegate.state.statements import named_statements, numbered_migrations, script
 
-_SQL: Final = Path(__file__).parent / "sql" / "sqlite"
-_HEADER: Final = re.compile(r"^-- (\w+) --$", re.MULTILINE)
+_KIND: Final = "sqlite"
 _PATIENCE_S: Final = 30.0
 
 
 @cache
 def queries() -> dict[str, str]:
-    """The statements of `queries.sql`, by name."""
-    _, *pieces = _HEADER.split(_text("queries.sql"))
-    return dict(zip(pieces[::2], map(str.strip, pieces[1::2]), strict=True))
+    """All statements, by name; a row of one pipeline cannot be held alone."""
+    found = named_statements(_KIND)
+    held = dict.fromkeys(get_args(Holding), found["find_pipeline"])
+    return found | held
 
 
 @cache
 def migrations() -> dict[int, str]:
     """All migrations, by number."""
-    paths = sorted((_SQL / "migrations").glob("*.sql"))
-    return {int(path.name[:4]): path.read_text(encoding="utf-8") for path in paths}
+    return numbered_migrations(_KIND)
 
 
 def connect(database: Path, *, durable: bool) -> sqlite3.Connection:
@@ -82,7 +82,7 @@ def migrate(connection: sqlite3.Connection) -> None:
                 "use the version that wrote them, or a later one"
             )
         if found == 0:
-            _run(connection, _text("schema.sql"))
+            _run(connection, script(_KIND, "schema.sql"))
         for version in range(found + 1, newest + 1):
             if found > 0:
                 _run(connection, migrations()[version])
@@ -106,7 +106,3 @@ def _run(connection: sqlite3.Connection, script: str) -> None:
             connection.execute(statement)
             statement = ""
     connection.execute(statement)  # one that is not ended must not be passed over
-
-
-def _text(file: str) -> str:
-    return (_SQL / file).read_text(encoding="utf-8")

@@ -50,6 +50,11 @@ class Refuses:
             raise sqlite3.OperationalError("disk I/O error")
         return self.connection.execute(statement, *values)
 
+    def executemany(self, statement: str, *values: Any) -> Any:
+        if self.statement in statement:
+            raise sqlite3.OperationalError("disk I/O error")
+        return self.connection.executemany(statement, *values)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
 
