@@ -137,9 +137,7 @@ def fold(where: Where = None, pipeline: Name = None) -> None:
     """Bring the table of keys, which SQL can read, up to date with the last commit."""
     with told():
         catalog, name = find_one(where, pipeline)
-        epoch = changing.fold(catalog, name)
-        committed = catalog.committed(name)
-        keys = counted(committed.folded_keys if committed else 0, "keys")
-        now = "as of" if epoch is not None else "already as of"
-        at = epoch if epoch is not None else committed.folded_epoch if committed else 0
-        typer.echo(f"{name}: {keys}, {now} epoch {at}")
+        as_of = "as of" if changing.fold(catalog, name) else "already as of"
+        if committed := catalog.committed(name):
+            keys = counted(committed.folded_keys, "keys")
+            typer.echo(f"{name}: {keys}, {as_of} epoch {committed.folded_epoch}")

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.cli.state_listing import Listed
-from tidegate.cli.state_text import plain, size_text
+from tidegate.cli.state_text import plain
 from tidegate.errors import ConfigError, EpochTaken, PipelineInUse, Problem
 from tidegate.eventtime import now_us
+from tidegate.pipeline.explain import bytes_text
 from tidegate.spark.folding import Folder, Snapshot
 from tidegate.state.catalog import Catalog
 from tidegate.state.live import read_live
@@ -44,7 +45,7 @@ def forgotten_by_reset(found: Listed) -> Iterator[str]:
     committed = found.committed
     yield (
         f"pipeline {plain(committed.pipeline)} forgets all as of epoch {committed.epoch}: "
-        f"{found.holds}, {size_text(committed.state_bytes)}"
+        f"{found.holds}, {bytes_text(committed.state_bytes)}"
     )
     if committed.published_epoch < committed.epoch:
         yield (
@@ -82,12 +83,12 @@ def reset(catalog: Catalog, pipeline: str, confirmed_epoch: int | None) -> int:
         return store.collect_garbage(recovered.token)
 
 
-def fold(catalog: Catalog, pipeline: str) -> int | None:
-    """Bring the readable table up to date, and say as of which epoch; None if it was."""
+def fold(catalog: Catalog, pipeline: str) -> bool:
+    """Bring the readable table up to date, and say whether there was anything to do."""
     with taken_over(catalog, pipeline) as (store, recovered):
         last = recovered.last
         if last is None or recovered.folded_epoch >= last.epoch:
-            return None
+            return False
         stored = stored_operator(recovered.plan)
         folder = Folder(
             store=store,
@@ -105,7 +106,7 @@ def fold(catalog: Catalog, pipeline: str) -> int | None:
                 stacks=last.state[stored.id].shards,
             )
         )
-        return last.epoch
+        return True
 
 
 def export(catalog: Catalog, pipeline: str, target: Path, *, force: bool) -> tuple[int, int]:

@@ -10,9 +10,10 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.cli.state_text import age_text, counted, instant_text, plain, print_table, size_text
+from tidegate.cli.state_text import age_text, counted, instant_text, plain, print_table
 from tidegate.errors import StateFormatError, StateLost
 from tidegate.eventtime import BEGINNING, text_of
+from tidegate.pipeline.explain import bytes_text
 from tidegate.state.catalog import Catalog, Committed
 from tidegate.state.live import read_live
 
@@ -103,7 +104,7 @@ def _line(each: Listed) -> list[str]:
         f"{holds.keys:,}" if holds.held is not None else f"{holds.keys:,} folded",
         "unknown" if holds.held is None else counted(holds.held, holds.what),
         f"{len(committed.parts)}",
-        size_text(committed.state_bytes),
+        bytes_text(committed.state_bytes),
         "never" if committed.age_us is None else age_text(committed.age_us),
     ]
 

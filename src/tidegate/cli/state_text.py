@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tidegate.cli.state_keys import NULL
 from tidegate.eventtime import BEGINNING, text_of
-from tidegate.pipeline.explain import bytes_text, duration_text
+from tidegate.pipeline.explain import duration_text
 from tidegate.state.catalog import KeyState
 from tidegate.state.live_rows import LiveRows
 from tidegate.targets.rowtext import readable, to_json_lines
@@ -39,11 +39,6 @@ def age_text(age_us: int) -> str:
     unit = next(unit for least, unit in _AGES if seconds >= least)
     whole = seconds - seconds % unit
     return f"{duration_text(whole * _MS_PER_S)} ago" if whole else "now"
-
-
-def size_text(count: int) -> str:
-    """Bytes for people."""
-    return bytes_text(count)
 
 
 def instant_text(time_us: int) -> str:

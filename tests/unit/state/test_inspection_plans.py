@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tidegate.core.compiling import compile_window
 from tidegate.core.joins.compiling import compile_join
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack, Tables
 from tidegate.errors import StateFormatError
 from tidegate.pipeline import Join, Pipeline, Window
+from tidegate.state.live_rows import live_rows
 from tidegate.state.stored_plan import StoredOperator, stored_operator
 
 COLUMNS = {
@@ -148,3 +152,23 @@ def test_a_field_of_a_later_version_is_told() -> None:
     fields["operators"]["window"]["spin"] = "left"
     with pytest.raises(StateFormatError, match="spin"):
         stored_operator(fields)
+
+
+@pytest.mark.parametrize(("side", "page"), [("left", "x"), ("right", 7.5)])
+def test_rows_of_one_side_alone_have_the_columns_of_both(side: Any, page: Any) -> None:
+    left, right = COLUMNS, {**COLUMNS, "page": "double"}
+    made = pipeline(join=JOINS[0])
+    orders = made.sources[1].model_copy(update={"columns": right})
+    made = made.model_copy(update={"sources": [made.sources[0], orders]})
+    fields = made.fingerprint_fields({"clicks": left, "orders": right})
+    found = stored_operator(json.loads(json.dumps(fields)))
+    plan: Any = getattr(found.operator, "plan")  # noqa: B009 - every join has one
+    schema = {**plan.schema(("left", "right").index(side)), "forget_us": pl.Int64()}
+    row = {name: 0 if kind == pl.Int64() else None for name, kind in schema.items()}
+    rows = pl.DataFrame([{**row, "key.user": "ann", "value.page": page}], schema=schema)
+    held: Stack[Any] = Stack((Tables({side: Segment(rows, None, appends=True)}),))
+    shown = found.operator.readable(held, lambda segment: segment.forget_us == 0)
+    (told,) = live_rows([shown], found, watermark_us=-1).table().to_dicts()
+    expected = {"left_page": None, "right_page": None, f"{side}_page": page}
+    assert {name: told[name] for name in expected} == expected
+    assert (told["user"], told["side"], "page" in told) == ("ann", side, False)
