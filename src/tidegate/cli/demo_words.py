@@ -97,7 +97,7 @@ class Words:
         self.heading(title)
         table = _grid(
             *(("user", "right"), ("start", "left"), ("length", "right"), ("clicks", "right")),
-            *(("entry", "left"), ("exit", "left"), ("", "left")),
+            *(("entry", "left"), ("exit", "left")),
         )
         for row in rows.iter_rows(named=True):
             table.add_row(*_cells(row))
@@ -148,8 +148,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         duration(row["length_us"]).replace("\u00a0", " "),
         str(row["clicks"]),
         row["entry"],
-        row["exit"],
-        "open" if row["open"] else "",
+        f"{row['exit']}, still open" if row["open"] else row["exit"],
     )
 
 
