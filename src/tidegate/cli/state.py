@@ -1,7 +1,8 @@
 """`tidegate state`: look at what pipelines hold, take it out, forget it.
 
 Looking takes no lock and starts no Spark, so it may be done at any time. What changes something
-takes the pipeline over for a moment, and is refused while somebody runs it.
+takes the pipeline over for a moment, and is refused while somebody runs it. What reads state is
+loaded by the command that needs it: a shell that completes words does not wait for it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,6 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import state_changing as changing
-from tidegate.cli.state_listing import look_at, print_listing
-from tidegate.cli.state_showing import print_state, see, state_json
-from tidegate.cli.state_text import counted, to_json
-from tidegate.cli.state_where import find, find_one
 from tidegate.cli.telling import Exit, complaints, console, fail, told
 
 state_app = typer.Typer(
@@ -41,6 +37,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 @state_app.command("list")
 def list_(where: Where = None, pipeline: Name = None, as_json: AsJson = False) -> None:
     """Tell where pipelines stand, how much they hold, and who runs them."""
+    from tidegate.cli.state_listing import look_at, print_listing  # noqa: PLC0415
+    from tidegate.cli.state_text import to_json  # noqa: PLC0415
+    from tidegate.cli.state_where import find  # noqa: PLC0415
+
     with told():
         place = find(where, pipeline)
         found = [each for name in place.pipelines if (each := look_at(place.catalog, name))]
@@ -68,6 +68,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what keys hold as of the last commit: sessions, windows, or rows that wait in a join."""
+    from tidegate.cli.state_showing import print_state, see, state_json  # noqa: PLC0415
+    from tidegate.cli.state_text import to_json  # noqa: PLC0415
+    from tidegate.cli.state_where import find_one  # noqa: PLC0415
+
     with told():
         catalog, name = find_one(where, pipeline)
         seen = see(catalog, name, key or ())
@@ -81,18 +85,23 @@ def show(
 
 @state_app.command()
 def export(
-    target: Annotated[Path, typer.Argument(metavar="TARGET.parquet", help="The file to write.")],
     where: Where = None,
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE.parquet", help="The file to write.")],
     pipeline: Name = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the file if it is there.")
     ] = False,
 ) -> None:
     """Write all that a pipeline holds as of its last commit to one parquet file."""
+    from tidegate.cli import state_changing as changing  # noqa: PLC0415
+    from tidegate.cli.state_text import counted  # noqa: PLC0415
+    from tidegate.cli.state_where import find_one  # noqa: PLC0415
+
     with told():
         catalog, name = find_one(where, pipeline)
-        epoch, rows = changing.export(catalog, name, target, force=force)
-        typer.echo(f"{target}: {counted(rows, 'rows')}, as of epoch {epoch}")
+        epoch, rows = changing.export(catalog, name, to, force=force)
+        typer.echo(f"{to}: {counted(rows, 'rows')}, as of epoch {epoch}")
 
 
 @state_app.command()
@@ -105,6 +114,10 @@ def reset(
 
     What it has sent stays where it is.
     """
+    from tidegate.cli import state_changing as changing  # noqa: PLC0415
+    from tidegate.cli.state_listing import look_at  # noqa: PLC0415
+    from tidegate.cli.state_where import find_one  # noqa: PLC0415
+
     with told():
         catalog, name = find_one(where, pipeline)
         changing.check_free(catalog, name)
@@ -135,6 +148,10 @@ def at_a_terminal() -> bool:
 @state_app.command()
 def fold(where: Where = None, pipeline: Name = None) -> None:
     """Bring the table of keys, which SQL can read, up to date with the last commit."""
+    from tidegate.cli import state_changing as changing  # noqa: PLC0415
+    from tidegate.cli.state_text import counted  # noqa: PLC0415
+    from tidegate.cli.state_where import find_one  # noqa: PLC0415
+
     with told():
         catalog, name = find_one(where, pipeline)
         as_of = "as of" if changing.fold(catalog, name) else "already as of"

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _STDERR = 2
+_ENDING = threading.Event()
 _NOISE = re.compile(rb"^WARNING: Using incubator modules: |^WARNING: package sun\.\S+ not in ")
+
+
+def silence() -> None:
+    """Pass nothing on any more: workers complain of a driver that ends, whatever it does."""
+    _ENDING.set()
 
 
 @contextmanager
@@ -36,6 +42,6 @@ def without_noise() -> Iterator[None]:
 def _pass_on(reading: int, to: int) -> None:
     with os.fdopen(reading, "rb") as lines:
         for line in lines:
-            if not _NOISE.match(line):
+            if not _NOISE.match(line) and not _ENDING.is_set():
                 os.write(to, line)
     os.close(to)

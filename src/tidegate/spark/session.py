@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidegate.errors import SparkUnavailable
-from tidegate.spark.jvm_output import without_noise
+from tidegate.spark.jvm_output import silence, without_noise
 
 OWN_SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",  # half the latency of a Python stage
@@ -63,8 +63,14 @@ def _new_session() -> SparkSession:
         raise SparkUnavailable(
             f"Spark did not start: {first}\n  hint: `tidegate doctor` looks at what it needs"
         ) from error
-    atexit.register(session.stop)  # else workers complain of a driver that vanished
+    atexit.register(_end, session)
     return session
+
+
+def _end(session: SparkSession) -> None:
+    """Stop Spark before Python ends: workers would complain of a driver that vanished."""
+    silence()
+    session.stop()
 
 
 def _check_java() -> None:

@@ -1,5 +1,7 @@
 """The command line: lines, counts and exit codes."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,10 @@ def test_help_names_the_commands() -> None:
     assert result.exit_code == 0
     assert "scenario" in result.output
     assert "version" in result.output
+
+
+def test_a_shell_that_completes_does_not_wait_for_the_core() -> None:
+    heavy = "('polars', 'pyarrow', 'numpy', 'pyspark', 'sqlglot')"
+    code = f"import sys, tidegate.cli; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -445,7 +445,7 @@ def test_where_the_plan_cannot_be_read_the_last_fold_is_shown(folder: Path) -> N
 
 def test_an_export_has_the_types_of_the_pipeline(made: Path, tmp_path: Path) -> None:
     target = tmp_path / "sessions.parquet"
-    assert "17 rows, as of epoch" in said("export", target, made, "-p", "sessions").stdout
+    assert "17 rows, as of epoch" in said("export", made, "--to", target, "-p", "sessions").stdout
     found = pl.read_parquet(target)
     instant = pl.Datetime("us", "UTC")
     assert dict(found.schema) == {
@@ -470,7 +470,7 @@ def test_an_export_has_the_types_of_the_pipeline(made: Path, tmp_path: Path) -> 
 
 def test_an_export_of_a_join_has_the_columns_of_both_sides(made: Path, tmp_path: Path) -> None:
     target = tmp_path / "joined.parquet"
-    said("export", target, made, "-p", "joined")
+    said("export", made, "--to", target, "-p", "joined")
     found = pl.read_parquet(target).select("user", "side", "amount")
     assert found.rows() == [
         (None, "left", None),
@@ -482,16 +482,16 @@ def test_an_export_of_a_join_has_the_columns_of_both_sides(made: Path, tmp_path:
 def test_an_export_replaces_nothing_unless_it_is_told_to(made: Path, tmp_path: Path) -> None:
     target = tmp_path / "sessions.parquet"
     target.write_text("precious")
-    stderr = said("export", target, made, "-p", "sessions", code=2).stderr
+    stderr = said("export", made, "--to", target, "-p", "sessions", code=2).stderr
     assert "--force" in stderr
     assert target.read_text() == "precious"
-    said("export", target, made, "-p", "sessions", "--force")
+    said("export", made, "--to", target, "-p", "sessions", "--force")
     assert pl.read_parquet(target).height == 17
 
 
 @pytest.mark.parametrize("target", ["x.csv", "no/such/folder/x.parquet", "."])
 def test_an_export_goes_to_a_parquet_file(made: Path, tmp_path: Path, target: str) -> None:
-    said("export", tmp_path / target, made, "-p", "sessions", code=2)
+    said("export", made, "--to", tmp_path / target, "-p", "sessions", code=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -512,7 +512,7 @@ def test_a_reset_says_what_it_forgets_and_forgets_it(folder: Path) -> None:
     assert "nothing to forget" in said("reset", folder, "-p", "sessions", "--yes").stdout
     assert (
         "committed nothing"
-        in said("export", folder / "x.parquet", folder, "-p", "sessions", code=1).stderr
+        in said("export", folder, "--to", folder / "x.parquet", "-p", "sessions", code=1).stderr
     )
 
 
@@ -687,7 +687,7 @@ def test_tables_of_a_later_version_are_told(folder: Path) -> None:
 
 def test_state_of_a_later_version_is_not_exported(folder: Path, tmp_path: Path) -> None:
     changed(folder, "UPDATE tidegate_streaming_pipeline SET min_reader_version = 99")
-    stderr = said("export", tmp_path / "x.parquet", folder, "-p", "panes", code=4).stderr
+    stderr = said("export", folder, "--to", tmp_path / "x.parquet", "-p", "panes", code=4).stderr
     assert "state version 99" in stderr
     shown = told("show", folder, "-p", "panes")
     assert (shown["as_of"], shown["keys_found"]) == ("fold", 4)
