@@ -8,6 +8,7 @@ saturates at `BEGINNING` and `FOREVER`, which stand for minus and plus infinity.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 US_PER_MS = 1_000
@@ -31,6 +32,34 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def now_us() -> int:
     """The wall clock, which the driver reads once an epoch."""
     return time.time_ns() // 1_000
+
+
+def steady_us() -> int:
+    """A clock that only goes forward, at the pace of the wall clock; from no particular time."""
+    return time.monotonic_ns() // 1_000
+
+
+@dataclass(slots=True)
+class ClockJumps:
+    """Tells whether the wall clock was set, by comparing it with one that nobody sets."""
+
+    wall_us: int
+    steady_us: int
+
+    def since_last(self, wall_us: int, steady_us: int) -> int:
+        """By how much the clock was set since the last call; 0 where it only drifts.
+
+        >>> jumps = ClockJumps(0, 0)
+        >>> jumps.since_last(1_000_000, 900_000), jumps.since_last(3_601_000_000, 1_900_000)
+        (0, 3599000000)
+        """
+        passed_us, steadily_us = wall_us - self.wall_us, steady_us - self.steady_us
+        self.wall_us, self.steady_us = wall_us, steady_us
+        by_us = passed_us - steadily_us
+        return by_us if abs(by_us) > _SMALLEST_JUMP_US else 0
+
+
+_SMALLEST_JUMP_US = 2 * US_PER_SECOND
 
 
 def us_of_ms(ms: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import warnings
@@ -15,6 +16,7 @@ from tests.integration.home import COUNT, MEMORY, Home, clicks, lasts, sessions,
 from tidegate import (
     Aggregation,
     ConfigError,
+    RunSettings,
     Source,
     StateStore,
     Target,
@@ -29,12 +31,13 @@ from tidegate.errors import (
     PlanChanged,
     StateLimitReached,
 )
+from tidegate.spark.running import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.spark.epochs import EpochResult
-    from tidegate.spark.running import Run, Status
+    from tidegate.spark.running import Status
 
 pytestmark = pytest.mark.spark
 
@@ -323,3 +326,26 @@ def test_a_run_over_what_there_is_ends_though_rows_keep_coming(home: Home) -> No
     first = home.run(pipeline, max_rows_per_epoch=10_000)
     assert first.rows == 50_000  # what a first run finds: those of a second
     assert home.run(pipeline).rows > 0
+
+
+def test_a_clock_that_is_set_makes_no_source_idle(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An hour passes on the wall, and none in the room: the slow source is still waited for."""
+    slow = home.memory(clicks(("bob", 3)), "slow")
+    fast = home.memory(clicks(("ann", 1), ("ann", 25)), "fast")
+    clock = itertools.chain(range(0, 20_000, 1_000), itertools.count(3_600_000_000, 1_000))
+    room = itertools.count(0, 1_000)
+    run = Run(
+        pipeline=home.pipeline([slow, fast]),
+        settings=RunSettings(mode="continuous", poll_interval_ms=1),
+        spark=home.spark,
+        clock=lambda: next(clock),
+        steady=lambda: next(room),
+    ).start()
+    when(run, lambda _: "was set by 3600.0 s" in caplog.text)
+    polled = next(clock)
+    when(run, lambda _: next(clock) > polled + 50_000)
+    run.stop()
+    assert run.await_end(LONG_S).watermark_us == 3_000_000
+    assert home.counted() == []

@@ -191,6 +191,14 @@ class PipelineWatermark:
         woken = self._woken(set(active))
         return replace(woken, idle_since_us={**now_idle_us, **woken.idle_since_us})
 
+    def clock_set(self, by_us: int) -> PipelineWatermark:
+        """Take in that the clock was set: silence lasts as long as it did before."""
+        return replace(
+            self,
+            quiet_since_us={key: us + by_us for key, us in self.quiet_since_us.items()},
+            idle_since_us={key: us + by_us for key, us in self.idle_since_us.items()},
+        )
+
     def observed(self, observations: Mapping[str, Observation]) -> PipelineWatermark:
         """Take in the admitted rows of this epoch; a source that brought rows is awake."""
         self._check_known(observations)

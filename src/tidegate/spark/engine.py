@@ -101,6 +101,10 @@ class Engine:
         until = {name: each.until for name, each in planned.polled.items()}
         return {**self.offsets, **{name: each for name, each in until.items() if each is not None}}
 
+    def clock_set(self, by_us: int) -> None:
+        """The clock of this machine was set, forwards or back: no source was silent longer."""
+        self.watermark = self.watermark.clock_set(by_us)
+
     def moves(self, planned: Planned) -> bool:
         """Take in what the poll says of silence; whether time alone moves the watermark."""
         self.watermark = self._polled(planned)

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.compiling import polars_type
 from tidegate.errors import InconsistentEpoch, TidegateError, telling_line
-from tidegate.eventtime import BEGINNING, now_us
+from tidegate.eventtime import BEGINNING, ClockJumps, now_us, steady_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.datatypes import DataType
 from tidegate.spark.engine import Engine
@@ -122,6 +122,8 @@ class Run:
     function: TransformFunction | None = None
     on_epoch: Callable[[EpochResult], None] | None = None
     clock: Callable[[], int] = now_us
+    steady: Callable[[], int] = steady_us
+    """A clock that nobody sets."""
     _state: State = field(default="starting", init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
     _epochs: deque[EpochResult] = field(
@@ -250,8 +252,12 @@ class Run:
     def _epochs_of(self, engine: Engine, beside: ThreadPoolExecutor) -> None:
         """Run epochs; beside the job of one, the next is planned and the last one finished."""
         planned = engine.poll(self.clock())
+        jumps = ClockJumps(self.clock(), self.steady())
         try:
             while not self._stopping.is_set():
+                if by_us := jumps.since_last(self.clock(), self.steady()):
+                    logger.warning("the clock of this machine was set by %.1f s", by_us / 1e6)
+                    engine.clock_set(by_us)
                 if not planned.empty or engine.moves(planned):
                     planned = self._step(engine, planned, beside)
                     continue
