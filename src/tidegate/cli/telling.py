@@ -91,7 +91,8 @@ def message_of(error: BaseException) -> str:
         return text
     if isinstance(error, OSError) and error.filename is not None:
         what = (error.strerror or type(error).__name__).lower()
-        return f"{error.filename}: {what}\n  hint: {_KEPT}"
+        first = "give this user the right to it; " if isinstance(error, PermissionError) else ""
+        return f"{error.filename}: {what}\n  hint: {first}{_KEPT}"
     hint = f"{_KEPT}; `tidegate doctor` looks for what is odd, {TRACEBACK}=1 shows more"
     return f"{telling_line(error)}\n  hint: {hint}"
 
