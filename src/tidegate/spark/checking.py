@@ -71,23 +71,29 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
     with wrong.taken():
         open_store(pipeline.state_store, pipeline.name)
         _check_folder(pipeline)
+    plan: Plan | None = None
     with wrong.taken():
         found = each_source(pipeline, lambda place, each: _columns_of(place, each, spark))
         plan = plan_of(pipeline, found)
-    wrong.tell()
-    targets = {MAIN: pipeline.target, **pipeline.channels}
-    writers = {}
-    for channel, target in targets.items():
-        with wrong.taken():
-            writers[channel] = writer_of(plan, target, channel)
-    with wrong.taken():
-        check_targets(plan, writers)
-    wrong.tell(pipeline)
+    if plan is None:
+        raise ConfigError(wrong.found)
+    _check_targets(plan, wrong)
+    if wrong.found:
+        raise ConfigError(pipeline.as_written(wrong.found))
     committed, holder = _stands(pipeline)
     if committed is not None:
         committed.check_readable()
         fields_for(plan, committed.plan)
     return Checked(plan=plan, committed=committed, holder=holder)
+
+
+def _check_targets(plan: Plan, wrong: _Problems) -> None:
+    writers = {}
+    for channel, target in {MAIN: plan.pipeline.target, **plan.pipeline.channels}.items():
+        with wrong.taken():
+            writers[channel] = writer_of(plan, target, channel)
+    with wrong.taken():
+        check_targets(plan, writers)
 
 
 def _columns_of(place: int, source: Source, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
@@ -141,7 +147,3 @@ class _Problems:
             yield
         except ConfigError as error:
             self.found += error.problems
-
-    def tell(self, pipeline: Pipeline | None = None) -> None:
-        if self.found:
-            raise ConfigError(pipeline.as_written(self.found) if pipeline else self.found)
