@@ -1,4 +1,4 @@
-"""Documents and examples say what happens: every one of them is run."""
+"""Documents say what happens: every one of them is run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from tests.unit.transcripts import differences, steps_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROOT = Path(__file__).parents[2]
 HOWTOS = sorted(ROOT.glob("docs/howto/*.md"))
+WITH_COMMANDS = [
+    page for page in sorted(ROOT.glob("docs/**/*.md")) if [*steps_of(page.read_text())]
+]
+
+WITH_STREAMS = [page for page in HOWTOS if ".readStream" in page.read_text()]
 
 RUN_CODE = re.compile(r"<!-- run by .*? -->\n```python\n(.*?)```\n", re.DOTALL)
 RUN_AND_PRINTED = re.compile(RUN_CODE.pattern + r"\n```\n(.*?)```", re.DOTALL)
@@ -22,16 +33,6 @@ RUN_SQL = re.compile(r"<!-- run by .*? -->\n```sql\n(.*?)```\n", re.DOTALL)
 
 README_CODE = RUN_AND_PRINTED.findall((ROOT / "README.md").read_text())
 (ON_SPARK,) = [each for each in README_CODE if ".run(" in each[0]]
-
-SPARK_EXAMPLES = ("sessions_from_files", "orders_after_clicks")
-EXAMPLES = [
-    pytest.param(
-        script,
-        id=script.parent.name,
-        marks=[pytest.mark.spark] if script.parent.name in SPARK_EXAMPLES else [],
-    )
-    for script in sorted(ROOT.glob("examples/*/*.py"))
-]
 
 KILLED = -9
 
@@ -55,29 +56,50 @@ def test_the_readme_has_code_to_run() -> None:
     assert len(README_CODE) == 3
 
 
-@pytest.mark.parametrize("script", EXAMPLES)
-def test_an_example_prints_its_expected_output(script: Path, tmp_path: Path) -> None:
-    expected = (script.parent / "expected_output.txt").read_text()
-    assert _output([str(script)], tmp_path) == expected
+@pytest.mark.spark
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_do_what_it_shows(
+    page: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    assert differences(page.read_text(), tmp_path) == []
+
+
+def test_the_pages_with_commands_are_found() -> None:
+    assert {page.stem for page in WITH_COMMANDS} >= {"quickstart", "change-a-running-pipeline"}
 
 
 @pytest.mark.spark
 def test_every_how_to_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
     """All of them in one process, each in a folder of its own: Spark starts once."""
-    texts = {page.stem: page.read_text() for page in HOWTOS}
-    for name, text in texts.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / f"{name}.py").write_text("\n".join(RUN_CODE.findall(text)))
-    printed = _output(["-c", RUN_ALL, *texts], tmp_path, PYSPARK_PYTHON=sys.executable)
-    shown = [output for text in texts.values() for _, output in RUN_AND_PRINTED.findall(text)]
-    assert [each for each in shown if each not in printed] == []
+    pages = [page for page in HOWTOS if page not in WITH_STREAMS]
+    assert _not_printed(pages, tmp_path) == []
     found = [
         found
-        for name, text in texts.items()
-        for script in RUN_SQL.findall(text)
-        for found in _rows(tmp_path / name / "state" / "tidegate.db", script)
+        for page in pages
+        for script in RUN_SQL.findall(page.read_text())
+        for found in _rows(tmp_path / page.stem / "state" / "tidegate.db", script)
     ]
     assert found == [True] * 7
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", WITH_STREAMS, ids=lambda page: page.stem)
+def test_a_how_to_with_streams_of_spark_runs_and_prints_what_it_shows(
+    page: Path, tmp_path: Path
+) -> None:
+    """In a process of its own: their paths are relative to where the JVM began."""
+    assert _not_printed([page], tmp_path) == []
+
+
+def _not_printed(pages: list[Path], folder: Path) -> list[str]:
+    """Run the code of pages; give the outputs that they show and that do not come."""
+    texts = {page.stem: page.read_text() for page in pages}
+    for name, text in texts.items():
+        (folder / name).mkdir()
+        (folder / f"{name}.py").write_text("\n".join(RUN_CODE.findall(text)))
+    printed = _output(["-c", RUN_ALL, *texts], folder, PYSPARK_PYTHON=sys.executable)
+    shown = [output for text in texts.values() for _, output in RUN_AND_PRINTED.findall(text)]
+    return [each for each in shown if each not in printed]
 
 
 RUN_ALL = """
@@ -98,6 +120,16 @@ def _rows(database: Path, script: str) -> list[bool]:
         return [
             bool(connection.execute(each).fetchall()) or "streaming_log" in each for each in queries
         ]
+
+
+def test_the_figures_of_why_are_those_of_the_readme() -> None:
+    measured = [
+        line
+        for line in (ROOT / "docs" / "why.md").read_text().splitlines()
+        if re.match(r"\| (sessions|two streams).*\d", line)
+    ]
+    assert len(measured) == 3
+    assert [line for line in measured if line not in (ROOT / "README.md").read_text()] == []
 
 
 def test_every_case_named_in_the_semantics_exists_in_its_file() -> None:
