@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.postgres_server import Place, Server, running_server
+from tidegate.postgres.pool import close_idle
 
 
 @pytest.fixture(scope="session")
@@ -21,4 +22,5 @@ def postgres(postgres_server: Server) -> Iterator[Place]:
     """A new schema, with a role that owns only that; both are gone in the end."""
     place = postgres_server.new_place()
     yield place
+    close_idle()
     postgres_server.drop(place)

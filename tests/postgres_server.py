@@ -120,6 +120,14 @@ class Server:
         )
         return int(self.run(query, role, application)[0][0])
 
+    def end_leases(self, role: str) -> int:
+        """Cut the connections by which drivers of a role hold their pipelines; how many."""
+        query = (
+            "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
+            "WHERE usename = %s AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+        )
+        return int(self.run(query, role)[0][0])
+
     def new_place(self, schema: str | None = None) -> Place:
         """A new schema and a role that owns it and can do nothing else, not even temporary tables.
 

@@ -121,6 +121,13 @@ class StateLost(TidegateError):
     """State that a manifest names is not there, or not what was written."""
 
 
+class StoreUnavailable(TidegateError):
+    """The database cannot be used now: it is not reached, restarts, is full, or refuses.
+
+    What is committed is kept; trying again may help.
+    """
+
+
 class LostLease(TidegateError):
     """Another driver has taken the pipeline over: this one may not commit any more."""
 

@@ -21,7 +21,7 @@ from tidegate.core.hashing import key_group
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Operator, Readable
 from tidegate.eventtime import FOREVER
-from tidegate.state.cache import fetch_segment
+from tidegate.state.cache import fetch_segments
 from tidegate.state.protocol import Entry, Folded, Store
 from tidegate.targets.rowtext import to_json_lines
 
@@ -103,7 +103,7 @@ class Folder:
         self.folded_epoch = snapshot.epoch
 
     def _keys(self, entries: Sequence[Entry], snapshot: Snapshot) -> pa.Table:
-        stack = Stack(tuple(fetch_segment(self.store.depot, entry) for entry in entries))
+        stack = Stack(tuple(fetch_segments(self.store.depot, entries)))
         changed = [
             segment.hashes
             for entry, segment in zip(entries, stack.segments, strict=True)

@@ -23,7 +23,7 @@ import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.compiling import polars_type
-from tidegate.errors import InconsistentEpoch, TidegateError, telling_line
+from tidegate.errors import InconsistentEpoch, StoreUnavailable, TidegateError, telling_line
 from tidegate.eventtime import BEGINNING, ClockJumps, now_us, steady_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.datatypes import DataType
@@ -48,6 +48,8 @@ _SETTLING_S = 0.01
 """Between two polls, where a source waits for something, such as a file that may still grow."""
 _TAKEOVERS = 3
 """So often in a row a run takes its pipeline over again before it gives up."""
+_MAY_PASS = (InconsistentEpoch, StoreUnavailable)
+"""Errors of ours that another try may not meet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +222,7 @@ class Run:
             try:
                 self._once()
             except Exception as error:
-                if isinstance(error, TidegateError) and not isinstance(error, InconsistentEpoch):
+                if isinstance(error, TidegateError) and not isinstance(error, _MAY_PASS):
                     raise
                 if error is self._of_caller:
                     raise

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import StateStore
 from tidegate.pipeline.store import DEFAULT_FOLDER
+from tidegate.postgres import need_psycopg
 from tidegate.state.in_memory import InMemoryStore
 from tidegate.state.inspection import KeyState, PipelineState, inspect, inspect_keys
 from tidegate.state.parts import SqliteDepot
@@ -55,10 +55,8 @@ def open_store(spec: StateStore, pipeline: str) -> Store:
         return InMemoryStore(pipeline)
     if spec.kind == "sqlite":
         return SqliteStore(Path(spec.url or DEFAULT_FOLDER).expanduser(), pipeline)
-    problem = Problem(
-        "state_store.kind",
-        f"{spec.kind!r}",
-        "a store of this version: 'sqlite' or 'in_memory'",
-        "kind='sqlite' keeps state in a folder of this machine",
-    )
-    raise ConfigError([problem])
+    need_psycopg("state_store.kind")
+    from tidegate.postgres.address import Address  # noqa: PLC0415  # needs psycopg
+    from tidegate.state.postgres import PostgresStore  # noqa: PLC0415  # needs psycopg
+
+    return PostgresStore(Address(spec.url or "", spec.schema_name), pipeline)

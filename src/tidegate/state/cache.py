@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.core.segment_format import from_bytes
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, Tables
@@ -27,9 +29,9 @@ _HELD: OrderedDict[tuple[Depot, range], dict[Entry, Segment | Tables]] = Ordered
 def held_stack(depot: Depot, entries: Sequence[Entry], owned: range) -> Stack[Any]:
     """The segments that `entries` name, from the oldest to the newest."""
     known = _HELD.pop((depot, owned), {})
-    held = {
-        entry: known[entry] if entry in known else fetch_segment(depot, entry) for entry in entries
-    }
+    missing = [entry for entry in entries if entry not in known]
+    found = known | dict(zip(missing, fetch_segments(depot, missing), strict=True))
+    held = {entry: found[entry] for entry in entries}
     _HELD[depot, owned] = held
     if len(_HELD) > _SHARDS:
         _HELD.popitem(last=False)
@@ -41,8 +43,13 @@ def forget_all() -> None:
     _HELD.clear()
 
 
-def fetch_segment(depot: Depot, entry: Entry) -> Segment | Tables:
-    """The segment that an entry names, as far as it is in force, from the store."""
-    segment: Segment | Tables = from_bytes(depot.fetch(entry.part), trusted=True)
+def fetch_segments(depot: Depot, entries: Sequence[Entry]) -> list[Segment | Tables]:
+    """The segments that entries name, as far as they are in force, from the store."""
+    blobs = depot.fetch_all([entry.part for entry in entries])
+    return [_in_force(blob, entry) for blob, entry in zip(blobs, entries, strict=True)]
+
+
+def _in_force(blob: pa.Buffer, entry: Entry) -> Segment | Tables:
+    segment: Segment | Tables = from_bytes(blob, trusted=True)
     in_force = range(entry.first_group, entry.end_group)
     return segment if segment.is_within(in_force) else segment.within(in_force)

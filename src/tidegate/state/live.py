@@ -21,7 +21,7 @@ from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen
 from tidegate.errors import StateLost
 from tidegate.pipeline import DataType
-from tidegate.state.cache import fetch_segment
+from tidegate.state.cache import fetch_segments
 from tidegate.state.catalog import Catalog, Committed
 from tidegate.state.live_rows import LiveRows, live_rows
 from tidegate.state.protocol import Entry
@@ -130,7 +130,7 @@ def _stacks(
     depot, group = catalog.depot(committed.pipeline), _group_of(stored, key)
     state = committed.last.state.get(stored.id) if committed.last else None
     return tuple(
-        Stack(tuple(fetch_segment(depot, entry) for entry in stack if _holds(entry, group)))
+        Stack(tuple(fetch_segments(depot, [entry for entry in stack if _holds(entry, group)])))
         for stack in (state.shards if state else ())
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,10 +50,7 @@ class SqliteDepot:
 
         Raises `ConfigError` where the driver's folder is not: on another machine.
         """
-        staged = {
-            what: _part_of(f"{token}-{epoch}-{_plain(attempt)}-{_plain(what)}", data, rows)
-            for what, (data, rows) in parts.items()
-        }
+        staged = parts_of(token, epoch, attempt, parts)
         try:
             for what, part in staged.items():
                 self._write(part, parts[what][0])
@@ -75,6 +72,10 @@ class SqliteDepot:
             raise StateLost(f"{path} has {data.size} bytes, {part.bytes} were staged")
         _check_once(path, part.checksum)
         return data
+
+    def fetch_all(self, parts: Sequence[Part]) -> list[pa.Buffer]:
+        """Each file, mapped."""
+        return [self.fetch(part) for part in parts]
 
     def check(self, part: Part) -> None:
         """Raise `StateLost` unless a file of this name, size and checksum was staged."""
@@ -117,8 +118,19 @@ class SqliteDepot:
         return str(self.folder / _file_of(part))
 
 
-def _part_of(name: str, data: pa.Buffer, rows: int) -> Part:
-    return Part(name=name, bytes=data.size, checksum=zlib.crc32(data), rows=rows)
+def parts_of(
+    token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]
+) -> dict[str, Part]:
+    """What a task is about to stage, each with its name, size and checksum."""
+    return {
+        what: Part(
+            name=f"{token}-{epoch}-{_plain(attempt)}-{_plain(what)}",
+            bytes=data.size,
+            checksum=zlib.crc32(data),
+            rows=rows,
+        )
+        for what, (data, rows) in parts.items()
+    }
 
 
 def _plain(word: str) -> str:

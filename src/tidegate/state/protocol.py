@@ -112,6 +112,10 @@ class Depot(Protocol):
         """
         ...
 
+    def fetch_all(self, parts: Sequence[Part]) -> list[pa.Buffer]:
+        """As `fetch`, of several parts, by one question where a server is asked."""
+        ...
+
 
 class Store(Protocol):
     """Durable state of one pipeline: staged by tasks, committed by whoever holds the token.

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,9 @@ class CountingDepot:
         if part.name not in self.blobs:
             raise StateLost(f"part {part.name} is gone")
         return self.blobs[part.name]
+
+    def fetch_all(self, parts: Sequence[Part]) -> list[pa.Buffer]:
+        return [self.fetch(part) for part in parts]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -41,10 +42,14 @@ def test_a_folder_may_be_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "state" / "tidegate.db").exists()
 
 
-def test_postgres_is_not_part_of_this_version() -> None:
-    spec = StateStore(kind="postgres", url="postgresql://user@host/database")
-    with pytest.raises(ConfigError, match=r"a store of this version: 'sqlite' or 'in_memory'"):
+def test_postgres_is_for_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make a store connects to nothing; where psycopg is missing, its extra is named."""
+    spec = StateStore(kind="postgres", url="postgresql://ann:hunter2@host/database", schema="s")
+    assert type(open_store(spec, "clicks")).__name__ == "PostgresStore"
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"pip install 'tidegate\[postgres\]'") as refused:
         open_store(spec, "clicks")
+    assert "hunter2" not in str(refused.value)
 
 
 def test_anybody_may_look_while_a_driver_runs(tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""One connection to the tables, for a ledger: its transactions and statements."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from tidegate.errors import LostLease, StateLost
+from tidegate.postgres.address import Address
+from tidegate.postgres.connecting import Connection, connect, transaction
+from tidegate.postgres.refusals import told
+from tidegate.state.ledger import Cursor
+from tidegate.state.postgres_depot import staged
+from tidegate.state.postgres_schema import queries
+from tidegate.state.postgres_text import key_text
+from tidegate.state.protocol import Part
+
+SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresDatabase:
+    """A connection that is made when it is first needed. Its methods may be called by threads."""
+
+    def __init__(self, address: Address, pipeline: str) -> None:
+        self._address = address
+        self._pipeline = pipeline
+        self._one_at_a_time = threading.RLock()
+        self._connection: Connection | None = None
+        self._session: str | None = None
+
+    def open(self, session: str) -> None:
+        """From now on connections are made, under this name."""
+        with self._one_at_a_time:
+            self.close()
+            self._session = session
+
+    def close(self) -> None:
+        """Give the connection back; a transaction that is not over has not happened."""
+        with self._one_at_a_time:
+            connection, self._connection = self._connection, None
+            self._session = None
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def transaction(self, kind: str = "") -> Iterator[None]:
+        """All or nothing, one at a time."""
+        with self._one_at_a_time, told(self._address), transaction(self.connection(), kind):
+            yield
+
+    def connection(self) -> Connection:
+        """The connection, inside a transaction for whoever writes beside the ledger."""
+        if self._session is None:
+            raise LostLease(f"the store of pipeline {self._pipeline!r} is not open")
+        if self._connection is None:
+            self._connection = connect(self._address, self._session)
+        return self._connection
+
+    def run(self, query: str, values: Mapping[str, Any]) -> Cursor:
+        """Run a statement."""
+        with told(self._address):
+            return self.connection().execute(queries()[query], values)
+
+    def run_many(self, query: str, values: Sequence[Mapping[str, Any]]) -> None:
+        """Run a statement once, for all rows: each name stands for an array of their values."""
+        if values:
+            columns = {name: [row[name] for row in values] for name in values[0]}
+            if "group_key" in columns:
+                columns["group_key"] = [*map(key_text, columns["group_key"])]
+            self.run(query, columns)
+
+    def check_staged(self, parts: Iterable[Part]) -> None:
+        """Ask what is there; no blob is read."""
+        wanted = {part.name: (part.bytes, part.checksum) for part in parts}
+        if not wanted:
+            return
+        with told(self._address):
+            found = staged(self.connection(), self._pipeline, [*wanted])
+        for name, expected in wanted.items():
+            if found.get(name) != expected:
+                there = "nothing" if name not in found else _told(*found[name])
+                raise StateLost(
+                    f"part {name!r} was not staged: found {there}, expected {_told(*expected)}"
+                )
+
+
+def _told(size: int, checksum: int) -> str:
+    return f"{size} bytes with checksum {checksum:08x}"

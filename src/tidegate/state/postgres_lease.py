@@ -1,0 +1,152 @@
+"""The lease of a pipeline: a lock of the server that lives as long as a connection.
+
+A driver that dies loses its connection and with it the lease, at once. One that is paused keeps
+both, but falls silent: the connection says something every few seconds, and the server notes
+when it last did. Who has been silent for long may be taken over: its connections are cut. That
+only lets another one in; what keeps the older one from committing is the token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Final
+
+import psycopg
+
+from tidegate.errors import PipelineInUse
+from tidegate.postgres.address import LONGEST_NAME, Address
+from tidegate.postgres.connecting import Connection, connect
+from tidegate.postgres.refusals import told
+from tidegate.state.postgres_schema import lock_number, prepare, queries
+from tidegate.state.postgres_text import storable
+
+BEAT_S: Final = 5.0
+SILENT_S: Final = 30.0
+"""A driver that has said nothing for so long, by the clock of the server, may be taken over."""
+_PATIENCE_S: Final = 5.0
+"""So long it may take the server to end a connection."""
+
+
+def new_session() -> str:
+    """The name of a driver's connections, which no other driver has."""
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
+    begin = f"tidegate driver {uuid.uuid4().hex[:12]} {os.getpid()}@"
+    return begin + host[: LONGEST_NAME - len(begin)]
+
+
+def this_process() -> str:
+    """Who we are, for whoever is refused because of us."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose connection has the lease."""
+
+    backend: int
+    session: str
+    silent_s: float | None
+
+
+@dataclass
+class Lease:
+    """A pipeline that is ours, as long as the connection lives."""
+
+    connection: Connection
+    lock: int
+    lost: bool = False
+    """Whether the connection ended by itself: others may have the pipeline by now."""
+    _over: threading.Event = field(default_factory=threading.Event)
+    _beating: threading.Thread | None = None
+
+    @staticmethod
+    def take(address: Address, pipeline: str, session: str, before: str | None) -> Lease:
+        """Take the lease, and make what tables are missing on the way.
+
+        `before` is the session of ours that had it last: if the server has not noticed yet that
+        it is over, it is now. Raises `PipelineInUse`, saying by whom.
+        """
+        connection = connect(address, session)
+        try:
+            with told(address):
+                schema = prepare(connection, address)
+                lock = lock_number(schema, pipeline)
+                _acquire(connection, pipeline, lock, before)
+        except BaseException:
+            connection.close()
+            raise
+        lease = Lease(connection, lock)
+        lease._begin(pipeline)
+        return lease
+
+    def release(self) -> None:
+        """Let others have it; at once, unless the server does not answer."""
+        self._over.set()
+        if self._beating is not None:
+            self._beating.join(_PATIENCE_S)
+
+    def _begin(self, pipeline: str) -> None:
+        name = f"tidegate-lease-{pipeline}"
+        self._beating = threading.Thread(target=self._beat, name=name, daemon=True)
+        self._beating.start()
+
+    def _beat(self) -> None:
+        """Say something now and then; whoever does that also ends the connection."""
+        try:
+            while not self._over.wait(BEAT_S):
+                self.connection.execute("SELECT 1")
+            self.connection.execute(queries()["end_lease"], {"lock": self.lock})
+        except psycopg.Error:
+            self.lost = True
+        finally:
+            self.connection.close()
+
+
+def _acquire(connection: Connection, pipeline: str, lock: int, before: str | None) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while not _tried(connection, lock):
+        holder = find_holder(connection, lock)
+        if holder is None:  # gone in this moment
+            continue
+        silent = holder.silent_s is not None and holder.silent_s >= SILENT_S
+        if not silent and holder.session != before:
+            raise PipelineInUse(_in_use(connection, pipeline, holder))
+        if time.monotonic() > end:
+            raise PipelineInUse(_in_use(connection, pipeline, holder))
+        connection.execute(queries()["cut_connection"], {"backend": holder.backend})
+        time.sleep(0.02)
+
+
+def find_holder(connection: Connection, lock: int) -> Holder | None:
+    """Whose connection has the lease; None: nobody's."""
+    row = connection.execute(queries()["find_lease"], {"lock": lock}).fetchone()
+    return None if row is None else Holder(*row)
+
+
+def holder_words(connection: Connection, pipeline: str, holder: Holder) -> str:
+    """Who has the lease, for people: by their own note, if it is theirs."""
+    values = {"pipeline": storable(pipeline)}
+    row = connection.execute(queries()["find_holder"], values).fetchone()
+    backend = f"server process {holder.backend}"
+    if row is None or row[1] != holder.session:  # it has only just begun
+        return f"{holder.session!r} ({backend})"
+    return f"{row[0]} since {row[2]} ({backend})"
+
+
+def _in_use(connection: Connection, pipeline: str, holder: Holder) -> str:
+    words = holder_words(connection, pipeline, holder)
+    silent = holder.silent_s or 0.0
+    hint = f"it can be taken over when it has been silent for {SILENT_S:.0f} s"
+    told_silence = f"; silent for {silent:.0f} s, {hint}" if silent > 2 * BEAT_S else ""
+    return f"pipeline {pipeline!r} is run by {words}{told_silence}; stop that one first"
+
+
+def _tried(connection: Connection, lock: int) -> bool:
+    row = connection.execute(queries()["try_lease"], {"lock": lock}).fetchone()
+    return row is not None and bool(row[0])

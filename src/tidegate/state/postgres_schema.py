@@ -1,0 +1,133 @@
+"""The tables in PostgreSQL: statements by name, and a schema that is brought up to date.
+
+Migrations go forward only, each once, in the order of their numbers, and are kept for ever;
+`schema.sql` is their sum. Whoever makes or changes tables does it alone, under a lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import Any, Final
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from tidegate.errors import ConfigError, Problem, StateFormatError
+from tidegate.postgres.address import Address
+from tidegate.postgres.connecting import Connection, transaction
+from tidegate.state.statements import named_statements, numbered_migrations, script
+
+_KIND: Final = "postgres"
+_OLDEST: Final = 130_000
+"""The version of the server, as it counts them."""
+
+
+@cache
+def queries() -> dict[str, str]:
+    """All statements, by name."""
+    return named_statements(_KIND)
+
+
+@cache
+def migrations() -> dict[int, str]:
+    """All migrations, by number."""
+    return numbered_migrations(_KIND)
+
+
+def lock_number(*names: str) -> int:
+    """The number of the lock of something with these names: the same for everybody, for ever.
+
+    >>> lock_number("public", "clicks")
+    -5370436082424204098
+    """
+    digest = hashlib.sha256("\0".join(("tidegate", *names)).encode("utf-8", "surrogatepass"))
+    return int.from_bytes(digest.digest()[:8], "big", signed=True)
+
+
+def prepare(connection: Connection, address: Address) -> str:
+    """Bring the tables up to date and return the name of their schema.
+
+    Raises `ConfigError` for a server that cannot keep state, `StateFormatError` for tables of a
+    later version.
+    """
+    schema = _checked(connection, address) or _made_schema(connection, address)
+    if version_of(connection) != max(migrations()):
+        with transaction(connection):
+            connection.execute(queries()["wait_for_schema"], {"lock": lock_number(schema)})
+            migrate(connection)
+    return schema
+
+
+def check_server(connection: Connection, address: Address) -> None:
+    """Raise `ConfigError` for a server that cannot keep state, whoever made its tables."""
+    _checked(connection, address)
+
+
+def version_of(connection: Connection) -> int:
+    """The newest migration that the schema has seen; 0: it has no tables."""
+    if _value(connection, "find_schema") is None:
+        return 0
+    return int(_value(connection, "find_schema_version"))
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the tables up to date, inside a transaction of the caller's."""
+    newest, found = max(migrations()), version_of(connection)
+    if found > newest:
+        raise StateFormatError(
+            f"the tables have version {found}, this version of Tidegate knows {newest}: "
+            "use the version that wrote them, or a later one"
+        )
+    if found == 0:
+        connection.execute(script(_KIND, "schema.sql").encode())
+    for version in range(found + 1, newest + 1):
+        if found > 0:
+            connection.execute(migrations()[version].encode())
+        connection.execute(queries()["add_schema_version"], {"version": version})
+
+
+def _checked(connection: Connection, address: Address) -> str | None:
+    """The schema in which tables are found or made; None: it is not there."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        server = cursor.execute(queries()["find_server"]).fetchone() or {}
+    problems = [Problem(address.at, *each) for each in _unfit(server)]
+    if problems:
+        raise ConfigError(problems)
+    schema: str | None = server["schema"]
+    return schema
+
+
+def _unfit(server: dict[str, Any]) -> list[tuple[str, str, str]]:
+    problems = []
+    if server["version"] < _OLDEST:
+        expected = f"version {_OLDEST // 10_000} or later"
+        problems.append((f"PostgreSQL {server['version_name']}", expected, "upgrade the server"))
+    if server["synchronous_commit"] == "off":
+        hint = (
+            "with off, the server may forget epochs whose output is out already; remove it, or "
+            "ALTER ROLE ... SET synchronous_commit = on"
+        )
+        problems.append(("synchronous_commit = off", "any other value", hint))
+    if server["encoding"] != "UTF8":
+        hint = "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+        problems.append((f"a database in {server['encoding']}", "one in UTF8", hint))
+    if server["read_only"]:
+        hint = "use the address of the primary; target_session_attrs=read-write finds it"
+        problems.append(("a server that can only be read", "one that takes writes", hint))
+    return problems
+
+
+def _made_schema(connection: Connection, address: Address) -> str:
+    if address.schema is None:
+        hint = "CREATE SCHEMA ... AUTHORIZATION the role, and name it in schema="
+        problem = ("no schema that the role can use", "one for Tidegate's tables", hint)
+        raise ConfigError([Problem(f"{address.at}.schema", *problem)])
+    name = sql.Identifier(address.schema)
+    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    return address.schema
+
+
+def _value(connection: Connection, query: str) -> Any:
+    row = connection.execute(queries()[query]).fetchone()
+    return None if row is None else row[0]
