@@ -26,6 +26,8 @@ from tidegate.pipeline.window import Emit, LateData
 from tidegate.sources.file_options import FileOptions
 from tidegate.sources.generator import GeneratorOptions
 from tidegate.sources.memory import MemoryOptions
+from tidegate.spark.running import _MAY_PASS
+from tidegate.spark.spark_target import _LATER
 from tidegate.targets import NATIVE_FORMATS, open_target
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -106,6 +108,11 @@ def test_every_choice_is_explained(key: str, choices: Any) -> None:
     assert sorted(explained) == sorted(get_args(choices))
 
 
+def test_the_page_names_the_targets_that_are_still_to_come() -> None:
+    (told,) = re.findall(r"^Not in this version: the targets? (.*?),", TOML, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", told) == [*_LATER]
+
+
 def test_there_are_files_to_load() -> None:
     assert len(EXAMPLES) == TOML.count("```toml") == 2
 
@@ -140,6 +147,11 @@ def test_an_error_says_what_to_do(kind: type[Exception]) -> None:
     assert f"<!-- make docs: error {kind.__name__} -->" in section, "the page has no such section"
     _, _, remedy = section.partition("<!-- end -->\n\n**What to do.** ")
     assert len(remedy.split()) >= 5, "what to do is for a person to write"
+
+
+def test_the_page_names_the_errors_after_which_a_run_tries_again() -> None:
+    (told,) = re.findall(r"so it does with\n(.*?)\. All others", ERROR_PAGE, re.DOTALL)
+    assert re.findall(r"`(\w+)`", told) == [each.__name__ for each in _MAY_PASS]
 
 
 @pytest.mark.parametrize(("page", "heading", "model"), DESCRIBED, ids=str)
