@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import typer
+
 from scripts.reference.docstrings import attribute_docs
 from scripts.reference.markdown import code, in_a_table, listed, prose, table
 from scripts.reference.mistakes import ERRORS
-
 from tidegate.cli import app
 from tidegate.cli.telling import Exit, code_of
 

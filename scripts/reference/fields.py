@@ -9,9 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from scripts.reference.markdown import code, in_a_table, listed, table
-
 import tidegate
+from scripts.reference.markdown import code, in_a_table, listed, table
 from tidegate.pipeline.validation import Value
 
 _TYPES: Final = {

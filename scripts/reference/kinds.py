@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from scripts.reference.fields import value_of
 from scripts.reference.markdown import code, table
-
 from tidegate.errors import ConfigError
 from tidegate.pipeline.validation import Value
 

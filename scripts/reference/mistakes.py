@@ -6,7 +6,6 @@ import inspect
 from typing import Final
 
 from scripts.reference.markdown import code, prose
-
 from tidegate import errors
 from tidegate.cli.telling import code_of
 

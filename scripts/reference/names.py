@@ -10,7 +10,6 @@ from typing import Any
 
 from scripts.reference.docstrings import attribute_docs
 from scripts.reference.markdown import call, code, filled_call, in_a_table, one_line_call, prose
-
 from tidegate.pipeline.validation import Value
 
 Spelling = Callable[[str, Sequence[str], str], str]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scripts.reference.markdown import code, table
-
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Target
 from tidegate.pipeline.validation import Value

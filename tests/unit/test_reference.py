@@ -10,12 +10,12 @@ from typing import Any, get_args
 
 import pytest
 from pydantic.fields import FieldInfo
+
+import tidegate
 from scripts.reference import fields, markdown
 from scripts.reference.blocks import BLOCKS
 from scripts.reference.filling import PAGES, blocks_in, filled
 from scripts.reference.mistakes import ERRORS
-
-import tidegate
 from tidegate.cli.telling import TRACEBACK
 from tidegate.errors import ConfigError
 from tidegate.frontends.toml import TOP_KEYS, load_pipeline

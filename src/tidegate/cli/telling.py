@@ -36,6 +36,7 @@ class Exit(IntEnum):
     """How a command ended."""
 
     OK = 0
+    """All is done."""
     FAILED = 1
     """Something broke on the way: a source, the disk, Spark. To run again may help."""
     MISTAKE = 2

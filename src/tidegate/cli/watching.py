@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("plan", "read", "split", "shuffle", "receive"),
-    *("load", "kernel", "stage", "commit", "publish"),
+    *("load", "kernel", "stage", "count", "commit", "publish"),
 )
 """Where the time of an epoch goes, in the order in which it does; others come behind them."""
 _WITHIN = ("job",)
