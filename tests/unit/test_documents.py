@@ -152,6 +152,26 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert [link for link in relative if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda p: p.name
+)
+def test_the_links_to_a_heading_lead_to_one(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s:]*\.md|)#([^)\s]+)\)", page.read_text())
+    missing = [
+        (to, heading)
+        for to, heading in links
+        if heading not in _headings(page.parent / to if to else page)
+    ]
+    assert missing == []
+
+
+def _headings(page: Path) -> set[str]:
+    """Headings as GitHub names them in addresses."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_every_module_and_point_that_the_architecture_names_is_there() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     _, _, table = text.partition("## To change X, open Y")
