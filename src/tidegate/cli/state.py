@@ -146,6 +146,52 @@ def at_a_terminal() -> bool:
 
 
 @state_app.command()
+def rewind(
+    where: Where = None,
+    pipeline: Name = None,
+    *,
+    source: Annotated[str, typer.Option(metavar="NAME", help="The source to read again.")],
+    to: Annotated[
+        str,
+        typer.Option(metavar="OFFSET", help="`earliest`, or an offset as `state list` shows it."),
+    ],
+    reset_state: Annotated[
+        bool, typer.Option("--reset-state", help="Forget what is held: rows would count twice.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Let the next run read a source again from an offset; other sources stay where they are.
+
+    Refused without --reset-state: what was counted of the rows that come again is in the state.
+    """
+    from tidegate.cli import state_changing as changing  # noqa: PLC0415
+    from tidegate.cli.state_listing import look_at  # noqa: PLC0415
+    from tidegate.cli.state_rewinding import offset_of  # noqa: PLC0415
+    from tidegate.cli.state_rewinding import rewind as rewound  # noqa: PLC0415
+    from tidegate.cli.state_where import find_one  # noqa: PLC0415
+
+    with told():
+        catalog, name = find_one(where, pipeline)
+        changing.check_free(catalog, name)
+        found = look_at(catalog, name)
+        if found is None or found.committed.holds_nothing:
+            fail(f"pipeline {name!r} has read nothing: there is nothing to rewind", Exit.MISTAKE)
+        offset = offset_of(found.committed, source, to)
+        if not reset_state:
+            fail(
+                f"rows of {source!r} that come again would count twice in what is held\n"
+                "  hint: --reset-state forgets what is held; other sources stay where they are",
+                Exit.MISTAKE,
+            )
+        for sentence in changing.forgotten_by_rewind(found, source):
+            typer.echo(sentence)
+        if not yes:
+            _ask()
+        epoch = rewound(catalog, name, source, offset, None if yes else found.committed.epoch)
+        typer.echo(f"{source} stands at {to} as of epoch {epoch}")
+
+
+@state_app.command()
 def fold(where: Where = None, pipeline: Name = None) -> None:
     """Bring the table of keys, which SQL can read, up to date with the last commit."""
     from tidegate.cli import state_changing as changing  # noqa: PLC0415

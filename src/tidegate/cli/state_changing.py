@@ -56,6 +56,16 @@ def forgotten_by_reset(found: Listed) -> Iterator[str]:
     yield _of_target((committed.plan or {}).get("target", {}))
 
 
+def forgotten_by_rewind(found: Listed, source: str) -> Iterator[str]:
+    """The same of a source that is put back."""
+    first, *rest = forgotten_by_reset(found)
+    yield first
+    *unsent, _, of_target = rest
+    yield from unsent
+    yield f"the next run reads {source} again, and goes on with all other sources"
+    yield of_target
+
+
 def _of_target(target: Mapping[str, Any]) -> str:
     options = target.get("options", {})
     place = next((str(options[name]) for name in _PLACES if name in options), "")

@@ -85,7 +85,7 @@ class SourceReader(Protocol):
 
 @runtime_checkable
 class Endless(Protocol):
-    """A source that has more whenever it is asked: a run over what there is must end all the same."""
+    """A source that always has more: a run over what there is must end all the same."""
 
     def end_at(self, now_us: int) -> None:
         """From now on give what is there at `now_us`, and nothing that comes later."""
