@@ -32,24 +32,28 @@ class Address:
             raise ConfigError(problems)
 
     def _problems(self) -> Iterator[Problem]:
-        try:
-            conninfo_to_dict(self.url)
-        except psycopg.ProgrammingError:  # its message quotes the url
+        if not _can_be_read(self.url):
             hint = "write special characters in a password as %XX: @ is %40, / is %2F, : is %3A"
             expected = "an address such as postgresql://user@host:5432/database"
             yield Problem(f"{self.at}.url", MASK, expected, hint)
         if self.schema is None:
             return
+        at, found = f"{self.at}.schema", repr(self.schema)[:120]
         if "\0" in self.schema or not 0 < len(self.schema.encode()) <= LONGEST_NAME:
-            expected = f"1 to {LONGEST_NAME} bytes without a zero byte"
-            yield Problem(f"{self.at}.schema", repr(self.schema)[:120], expected)
+            yield Problem(at, found, f"1 to {LONGEST_NAME} bytes without a zero byte")
+        if self.schema.startswith("pg_") or self.schema == "$user":
+            yield Problem(at, found, "a name that does not mean something else to PostgreSQL")
 
     @property
     def place(self) -> str:
         """Where that is, for people."""
         known = conninfo_to_dict(self.url)
-        host, port = known.get("host") or "localhost", known.get("port")
-        where = f"{host}:{port}" if port else host
+        hosts = str(known.get("host") or "localhost").split(",")
+        ports = str(known.get("port") or "").split(",")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        where = ",".join(
+            f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False)
+        )
         schema = f", schema {self.schema!r}" if self.schema else ""
         return f"postgres {where}/{known.get('dbname') or ''}{schema}"
 
@@ -63,3 +67,16 @@ class Address:
         for secret in [self.url, *secrets]:
             text = text.replace(secret, MASK)
         return masked_text(text)
+
+
+def _can_be_read(url: str) -> bool:
+    """Whether its parts are what they seem: an @ or a / in a password would spill over to others.
+
+    What is wrong with it is not told by whom we ask: that would quote it.
+    """
+    try:
+        known = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return False
+    spilt = any("@" in str(known.get(name) or "") for name in ("host", "port", "dbname"))
+    return not spilt and str(known.get("port") or "0").replace(",", "").isdigit()

@@ -26,7 +26,7 @@ from tidegate.spark.planning import Plan, plan_of, writer_of
 from tidegate.spark.session import spark_session
 from tidegate.state import open_store
 from tidegate.state.catalog import Committed
-from tidegate.state.inspection import FolderCatalog
+from tidegate.state.inspection import catalog_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,10 +128,9 @@ def _folder_of(pipeline: Pipeline) -> Path | None:
 
 
 def _stands(pipeline: Pipeline) -> tuple[Committed | None, str | None]:
-    folder = _folder_of(pipeline)
-    if folder is None:
+    if pipeline.state_store.kind == "in_memory":
         return None, None
-    catalog = FolderCatalog(folder)
+    catalog = catalog_of(pipeline.state_store)
     return catalog.committed(pipeline.name), catalog.holder(pipeline.name)
 
 

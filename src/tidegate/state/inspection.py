@@ -14,6 +14,7 @@ import msgspec
 from tidegate.errors import ConfigError, Problem, StateFormatError, StateLost
 from tidegate.pipeline import StateStore
 from tidegate.pipeline.store import DEFAULT_FOLDER
+from tidegate.postgres import need_psycopg
 from tidegate.state.catalog import Catalog, Committed, KeyState
 from tidegate.state.layout import Layout, database_of
 from tidegate.state.lock_watch import held_by
@@ -176,11 +177,19 @@ def catalog_of(spec: StateStore) -> Catalog:
     """Where a pipeline's state can be looked at; `ConfigError` where nobody outside can."""
     if spec.kind == "sqlite":
         return FolderCatalog(Path(spec.url or DEFAULT_FOLDER).expanduser())
-    hints = {
-        "in_memory": "what is held in memory ends with its process; kind='sqlite' keeps it in a "
-        "folder that can be looked into",
-        "postgres": "it cannot be looked into in this version; kind='sqlite' keeps state in a "
-        "folder of this machine",
-    }
-    expected = "a store that can be looked into: 'sqlite'"
-    raise ConfigError([Problem("state_store.kind", f"{spec.kind!r}", expected, hints[spec.kind])])
+    if spec.kind == "postgres":
+        return _postgres_catalog(spec)
+    hint = (
+        "what is held in memory ends with its process; kind='sqlite' keeps it in a folder that "
+        "can be looked into"
+    )
+    expected = "a store that can be looked into: 'sqlite' or 'postgres'"
+    raise ConfigError([Problem("state_store.kind", f"{spec.kind!r}", expected, hint)])
+
+
+def _postgres_catalog(spec: StateStore) -> Catalog:
+    need_psycopg("state_store.kind")
+    from tidegate.postgres.address import Address  # noqa: PLC0415  # needs psycopg
+    from tidegate.state.postgres_catalog import PostgresCatalog  # noqa: PLC0415  # needs psycopg
+
+    return PostgresCatalog(Address(spec.url or "", spec.schema_name))

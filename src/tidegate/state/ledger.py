@@ -181,7 +181,7 @@ class Ledger:
         self._plan = None
 
     def commit(
-        self, token: int, manifest: Manifest, also: Callable[[], None] | None = None
+        self, token: int, manifest: Manifest, also: Callable[[], object] | None = None
     ) -> None:
         """One transaction: all of the manifest and what is done by `also`, or nothing."""
         with self.held(token) as standing:

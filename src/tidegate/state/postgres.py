@@ -92,7 +92,7 @@ class PostgresStore:
         self,
         token: int,
         manifest: Manifest,
-        also: Callable[[Connection], None] | None = None,
+        also: Callable[[Connection], object] | None = None,
     ) -> None:
         """One transaction: all of the manifest, and what `also` writes beside it, or nothing.
 

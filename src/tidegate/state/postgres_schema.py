@@ -119,10 +119,14 @@ def _unfit(server: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _made_schema(connection: Connection, address: Address) -> str:
+    at, hint = f"{address.at}.schema", "CREATE SCHEMA ... AUTHORIZATION the role makes one for it"
     if address.schema is None:
-        hint = "CREATE SCHEMA ... AUTHORIZATION the role, and name it in schema="
-        problem = ("no schema that the role can use", "one for Tidegate's tables", hint)
-        raise ConfigError([Problem(f"{address.at}.schema", *problem)])
+        raise ConfigError([Problem(at, "none that the role can use", "a schema for tables", hint)])
+    values = {"schema": address.schema}
+    if connection.execute(queries()["find_namespace"], values).fetchone() is not None:
+        found = f"{address.schema!r}, which the role may not use"
+        hint = "GRANT USAGE, CREATE ON SCHEMA ... TO the role, or let the role own the schema"
+        raise ConfigError([Problem(at, found, "a schema of the role", hint)])
     name = sql.Identifier(address.schema)
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
     return address.schema

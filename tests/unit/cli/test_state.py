@@ -618,11 +618,8 @@ def test_a_file_says_which_pipeline_and_where(made: Path, tmp_path: Path) -> Non
     assert "found 'panes', expected 'sessions'" in stderr
 
 
-@pytest.mark.parametrize(
-    "store", ['kind = "in_memory"', 'kind = "postgres"\nurl = "postgresql://db/x"']
-)
-def test_a_store_that_cannot_be_looked_into_is_told(tmp_path: Path, store: str) -> None:
-    stderr = said("list", toml(tmp_path, "sessions", store), code=2).stderr
+def test_a_store_that_cannot_be_looked_into_is_told(tmp_path: Path) -> None:
+    stderr = said("list", toml(tmp_path, "sessions", 'kind = "in_memory"'), code=2).stderr
     assert "state_store" in stderr
     assert "sqlite" in stderr
 

@@ -189,9 +189,9 @@ INSERT INTO tidegate_streaming_state AS state
         forget_at, updated_at)
 SELECT pipeline_name, operator, group_key, key_group, state_blob, state_version, as_of_epoch,
        forget_at, now()
-  FROM unnest(%(pipeline)s::text[], %(operator)s::text[], %(group_key)s::text[],
-              %(key_group)s::integer[], %(state_blob)b::bytea[], %(state_version)s::integer[],
-              %(as_of_epoch)s::bigint[], %(forget_at)s::bigint[])
+  FROM unnest(%(pipeline)b::text[], %(operator)b::text[], %(group_key)b::text[],
+              %(key_group)b::integer[], %(state_blob)b::bytea[], %(state_version)b::integer[],
+              %(as_of_epoch)b::bigint[], %(forget_at)b::bigint[])
        AS given (pipeline_name, operator, group_key, key_group, state_blob, state_version,
                  as_of_epoch, forget_at)
     ON CONFLICT (pipeline_name, operator, group_key) DO UPDATE
@@ -206,8 +206,8 @@ SELECT pipeline_name, operator, group_key, key_group, state_blob, state_version,
 -- drop_key --
 -- Keys that have no state any more.
 DELETE FROM tidegate_streaming_state AS state
- USING unnest(%(pipeline)s::text[], %(operator)s::text[], %(group_key)s::text[],
-              %(as_of_epoch)s::bigint[])
+ USING unnest(%(pipeline)b::text[], %(operator)b::text[], %(group_key)b::text[],
+              %(as_of_epoch)b::bigint[])
        AS gone (pipeline_name, operator, group_key, as_of_epoch)
  WHERE state.pipeline_name = gone.pipeline_name AND state.operator = gone.operator
    AND state.group_key = gone.group_key AND state.as_of_epoch <= gone.as_of_epoch;
@@ -285,8 +285,15 @@ SELECT current_setting('server_version_num')::integer AS version,
        current_schema() AS schema;
 
 -- find_schema --
--- NULL: the schema has none of the tables.
-SELECT to_regclass('tidegate_streaming_schema')::text;
+-- No row back: the schema has none of the tables. (to_regclass may not see what others just made.)
+SELECT c.relname
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE n.nspname = current_schema() AND c.relname = 'tidegate_streaming_schema';
+
+-- find_namespace --
+-- Whether there is a schema of this name, also if we may not use it.
+SELECT nspname FROM pg_namespace WHERE nspname = %(schema)s;
 
 -- find_schema_version --
 -- The newest migration that this schema has seen.
