@@ -31,6 +31,8 @@ SILENT_S: Final = 30.0
 """A driver that has said nothing for so long, by the clock of the server, may be taken over."""
 _PATIENCE_S: Final = 5.0
 """So long it may take the server to end a connection."""
+_GRACE_S: Final = 0.3
+"""So long it may take the server to notice that a driver has died."""
 
 
 def new_session() -> str:
@@ -109,17 +111,17 @@ class Lease:
 
 
 def _acquire(connection: Connection, pipeline: str, lock: int, before: str | None) -> None:
-    end = time.monotonic() + _PATIENCE_S
+    began = time.monotonic()
     while not _tried(connection, lock):
         holder = find_holder(connection, lock)
         if holder is None:  # gone in this moment
             continue
         silent = holder.silent_s is not None and holder.silent_s >= SILENT_S
-        if not silent and holder.session != before:
+        over = silent or holder.session == before
+        if over:
+            connection.execute(queries()["cut_connection"], {"backend": holder.backend})
+        if time.monotonic() - began > (_PATIENCE_S if over else _GRACE_S):
             raise PipelineInUse(_in_use(connection, pipeline, holder))
-        if time.monotonic() > end:
-            raise PipelineInUse(_in_use(connection, pipeline, holder))
-        connection.execute(queries()["cut_connection"], {"backend": holder.backend})
         time.sleep(0.02)
 
 
