@@ -44,6 +44,28 @@ def test_files_whose_rows_are_out_of_order_give_the_windows_of_one_table(home: H
     assert home.table().sort("user", "window_start").equals(expected)
 
 
+def test_a_folder_that_was_moved_is_not_read_a_second_time(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is another folder where the process runs elsewhere."""
+    home.write("a.parquet", clicks(("ann", 1)))
+    pipeline = home.pipeline(home.files(options={"path": "in"}))
+    monkeypatch.chdir(home.folder)
+    assert home.run(pipeline).rows == 1
+    moved = home.folder / "moved"
+    moved.mkdir()
+    (home.folder / "in").rename(moved / "in")
+    monkeypatch.chdir(moved)
+    with pytest.raises(ConfigError) as refused:
+        home.run(pipeline)
+    (problem,) = refused.value.problems
+    assert problem.at == "sources.options.path"
+    assert problem.found == f"{moved}/in, while files were read from {home.folder}/in"
+    (home.folder / "in").symlink_to(moved / "in")
+    monkeypatch.chdir(home.folder)
+    assert home.run(pipeline).rows == 0
+
+
 TIMES: dict[str, tuple[list[Any], pl.DataType, str | None, str]] = {
     "timestamp": ([second(12)], pl.Datetime("us", "UTC"), None, "no_event_time"),
     "zoned": ([second(12)], pl.Datetime("ns", "Asia/Tokyo"), None, "no_event_time"),

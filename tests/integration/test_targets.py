@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,51 @@ from deltalake import DeltaTable
 
 from tests.integration.home import MEMORY, Home, clicks, counted, lasts, sessions, tumbling
 from tidegate import Aggregation, ConfigError, Pipeline, Target, memory_table
+from tidegate.errors import StateLost
 
 pytestmark = pytest.mark.spark
+
+
+def sent_in_three_runs(home: Home, kind: str) -> Pipeline:
+    """A pipeline that ran three times, and beside its state a copy from after the first."""
+    pipeline = home.pipeline(
+        home.memory(clicks(("ann", 1), ("ann", 15))),
+        target=Target(format=kind, options={"path": str(home.folder / "out")}),
+    )
+    home.run(pipeline)
+    shutil.copytree(home.folder / "state", home.folder / "copy")
+    for at in (25, 35):
+        home.put(clicks(("ann", at)))
+        home.run(pipeline)
+    return pipeline
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json", "csv", "delta"])
+def test_state_that_is_older_than_its_target_is_refused(home: Home, kind: str) -> None:
+    """Rows of later epochs are there: they would come twice, or not at all."""
+    pipeline = sent_in_three_runs(home, kind)
+    shutil.rmtree(home.folder / "state")
+    (home.folder / "copy").rename(home.folder / "state")
+    with pytest.raises(StateLost, match=r"ends with epoch 1, but .* up to epoch 3"):
+        home.run(pipeline)
+
+
+def test_files_of_a_pipeline_whose_state_is_gone_are_not_sent_twice(home: Home) -> None:
+    pipeline = sent_in_three_runs(home, "parquet")
+    shutil.rmtree(home.folder / "state")
+    with pytest.raises(StateLost, match=r"is empty, but .* up to epoch 3"):
+        home.run(pipeline)
+
+
+def test_after_a_reset_a_target_that_has_rows_is_no_older_one(home: Home) -> None:
+    pipeline = home.pipeline(
+        home.memory(clicks(("ann", 1), ("ann", 15))),
+        target=Target(format="parquet", options={"path": str(home.folder / "out")}),
+    )
+    home.run(pipeline)
+    pipeline.reset()
+    assert home.run(pipeline).rows == 2
+
 
 FIRST = clicks(("ann", 1), ("bob", 2), ("ann", 11), (None, 12), ("cid", 25))
 THEN = clicks(("ann", 26), ("cid", 33), ("bob", 50))

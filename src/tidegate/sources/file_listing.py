@@ -41,6 +41,10 @@ class Listing:
             anchor = os.path.dirname(anchor)
         return anchor
 
+    def holds(self, path: str) -> bool:
+        """Whether a file of this absolute path could be one of these."""
+        return path == self.anchor or path.startswith(os.path.join(self.anchor, ""))
+
     def missing(self) -> str | None:
         """The path that should exist and does not."""
         return None if os.path.exists(self.anchor) else self.anchor

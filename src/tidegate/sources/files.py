@@ -10,6 +10,7 @@ becomes of it; until it is read to its end it has to stay what it was.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -33,9 +34,9 @@ class FilesReader:
         self._columns = _logged_columns(log) if spec.columns is None else dict(spec.columns)
         self._inferred = spec.columns is None
         self._format = self._options.file_format(tuple(self._columns or ()) or None)
-        self._check(dict(spec.columns or {}), resumed=bool(log))
-        self._settling = Settling(settle_us=self._options.settle_ms * 1000)
         self._log = [FileIdentity.from_entry(entry) for entry in log]
+        self._check(dict(spec.columns or {}))
+        self._settling = Settling(settle_us=self._options.settle_ms * 1000)
         self._rows: dict[int, int | None] = {n: e["rows"] for n, e in enumerate(log)}
         self._known = {file.path for file in self._log}
         self._measures: dict[int, Measure] = {}
@@ -153,17 +154,30 @@ class FilesReader:
                 continue
         raise failure or ConfigError([_no_columns(self._options.path)])
 
-    def _check(self, declared: Mapping[str, str], *, resumed: bool) -> None:
+    def _check(self, declared: Mapping[str, str]) -> None:
         problems = [*self._format.refused(declared)]
-        if not resumed and (missing := self._listing.missing()):
+        missing = self._listing.missing()
+        if not self._log and missing:
             hint = f"create {missing}, or correct the path"
             problems.append(Problem("options.path", f"no {missing}", "a path that exists", hint))
+        if self._log and not self._listing.holds(self._log[-1].path):
+            problems.append(_moved(self._listing.absolute, self._log[-1].path))
         if problems:
             raise ConfigError(problems)
 
 
 def _logged_columns(log: Sequence[LogEntry]) -> dict[str, str] | None:
     return dict(log[0]["columns"]) if log and "columns" in log[0] else None
+
+
+def _moved(path: str, read: str) -> Problem:
+    """The same relative path is another folder where the process runs elsewhere."""
+    found = f"{path}, while files were read from {os.path.dirname(read)}"
+    hint = (
+        "run it in the folder where it ran before; where that was moved, leave a link in its "
+        "place; a pipeline of another name reads all files anew"
+    )
+    return Problem("options.path", found, "the folder that was read before", hint)
 
 
 def _no_columns(path: str) -> Problem:

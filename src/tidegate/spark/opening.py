@@ -32,7 +32,8 @@ from tidegate.spark.session import cores, epoch_session, on_this_machine
 from tidegate.state import SqliteDepot, open_store
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Manifest, Recovered, Store
-from tidegate.targets.protocol import TargetWriter
+from tidegate.targets.dated import refuse_older_state
+from tidegate.targets.protocol import EpochKey, TargetWriter
 
 T = TypeVar("T")
 
@@ -213,6 +214,16 @@ def fields_for(plan: Plan, stored: Mapping[str, Any] | None) -> dict[str, Any]:
 def _finish(engine: Engine) -> None:
     """Publish what is committed and may not be out; then nobody needs what else is staged."""
     recovered = engine.recovered
+    refuse_older_state(
+        engine.standing.writers,
+        EpochKey(
+            pipeline=engine.plan.pipeline.name,
+            incarnation=recovered.incarnation,
+            operator=engine.standing.operator_id,
+            channel=MAIN,
+            epoch=recovered.epoch,
+        ),
+    )
     engine.publisher.discard_garbage(recovered.to_publish, recovered.token)
     for manifest in recovered.to_publish:
         engine.publisher.publish(manifest)

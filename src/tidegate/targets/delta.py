@@ -87,6 +87,12 @@ class DeltaWriter:
                 return self._commit(key, sent, retracted)
         return self._commit(key, sent, retracted)
 
+    def last_epoch(self, key: EpochKey) -> int | None:
+        """The last epoch by the transaction of the pipeline's channel."""
+        table = self._table()
+        version = None if table is None else table.transaction_version(application_of(key))
+        return None if version is None else int(version)
+
     def rows(self) -> pl.DataFrame:
         """The newest snapshot of the table; without columns if there is no table."""
         table = self._table()

@@ -42,6 +42,7 @@ Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed"]
 
 _COMPRESSIONS: Final[tuple[Compression, ...]] = get_args(Compression)
 _EXAMPLE: Final = "/data/sessions"
+_EPOCH_DIGITS: Final = 12
 
 HIDDEN: Final = (".", "_")
 """Names of files that readers of tables pass over begin so: they are being written, or no rows."""
@@ -92,6 +93,16 @@ class FilesWriter:
             make_visible(part, self.folder / self.final_name(key, part.name))
         sync_folder(self.folder)
 
+    def last_epoch(self, key: EpochKey) -> int | None:
+        """The last epoch by the names of files; those of an older incarnation count as well."""
+        begins = self._begins(key)
+        epochs = (
+            file.name.removeprefix(begins)[:_EPOCH_DIGITS]
+            for file in self.visible_files()
+            if file.name.startswith(begins)
+        )
+        return max((int(epoch) for epoch in epochs if epoch.isdigit()), default=None)
+
     def visible_files(self) -> list[Path]:
         """The files that people read, of whatever pipeline, in the order of their names."""
         there = self.folder.glob(f"*.{self.format}")
@@ -119,8 +130,12 @@ class FilesWriter:
 
     def final_name(self, key: EpochKey, part_name: str) -> str:
         """The name under which people see a part."""
+        part = self.staging.file(part_name).name
+        return f"{self._begins(key)}{key.epoch:0{_EPOCH_DIGITS}d}-{part}"
+
+    def _begins(self, key: EpochKey) -> str:
         names = (safe_name(name) for name in (key.pipeline, key.operator, key.channel))
-        return f"{'-'.join(names)}-{key.epoch:012d}-{self.staging.file(part_name).name}"
+        return f"{'-'.join(names)}-"
 
 
 def open_files(target: Target, *, pipeline: str, channel: str) -> FilesWriter:
