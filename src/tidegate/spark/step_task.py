@@ -36,7 +36,7 @@ from tidegate.spark import stopwatch
 from tidegate.spark.orders import OperatorInput, ShardReport, Standing, StepOrder, unpacked
 from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
-from tidegate.state.cache import held_stack
+from tidegate.state.cache import held_stack, remember
 from tidegate.state.protocol import Output, Part
 from tidegate.targets.protocol import PartKind
 from tidegate.targets.staging import StagingFolder
@@ -187,6 +187,8 @@ class _Staging:
         if parts:
             depot, plan = self.standing.depot, self.plan
             self.staged = depot.stage(plan.token, plan.epoch, self.attempt, parts)
+            if _SEGMENT in parts:
+                remember(depot, self.staged[_SEGMENT], parts[_SEGMENT][0])
         for what, (channel, kind) in waiting.items():
             self._named(channel, kind, self.staged[what], in_target=False)
 

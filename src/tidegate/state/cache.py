@@ -18,19 +18,29 @@ import pyarrow as pa
 from tidegate.core.segment_format import from_bytes
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, Tables
-from tidegate.state.protocol import Depot, Entry
+from tidegate.state.protocol import Depot, Entry, Part
 
 _SHARDS = 64
 """Of so many shards a worker keeps the segments."""
 
+_FRESH_BYTES = 256 << 20
+"""So many bytes of its own segments a worker keeps until they are used."""
+
 _HELD: OrderedDict[tuple[Depot, range], dict[Entry, Segment | Tables]] = OrderedDict()
+_FRESH: OrderedDict[tuple[Depot, str], pa.Buffer] = OrderedDict()
 
 
 def held_stack(depot: Depot, entries: Sequence[Entry], owned: range) -> Stack[Any]:
     """The segments that `entries` name, from the oldest to the newest."""
     known = _HELD.pop((depot, owned), {})
     missing = [entry for entry in entries if entry not in known]
-    found = known | dict(zip(missing, fetch_segments(depot, missing), strict=True))
+    fresh = {
+        entry: _in_force(blob, entry)
+        for entry in missing
+        if (blob := _FRESH.pop((depot, entry.part.name), None)) is not None
+    }
+    far = [entry for entry in missing if entry not in fresh]
+    found = {**known, **fresh, **dict(zip(far, fetch_segments(depot, far), strict=True))}
     held = {entry: found[entry] for entry in entries}
     _HELD[depot, owned] = held
     if len(_HELD) > _SHARDS:
@@ -38,9 +48,22 @@ def held_stack(depot: Depot, entries: Sequence[Entry], owned: range) -> Stack[An
     return Stack(tuple(held.values()))
 
 
+def remember(depot: Depot, part: Part, blob: pa.Buffer) -> None:
+    """Keep what this worker has just staged, where it would have to be fetched from afar.
+
+    Most likely the next epoch needs it here. Whether it counts is not said by that.
+    """
+    if not depot.far:
+        return
+    _FRESH[depot, part.name] = blob
+    while sum(kept.size for kept in _FRESH.values()) > _FRESH_BYTES:
+        _FRESH.popitem(last=False)
+
+
 def forget_all() -> None:
     """Begin without anything, as a new worker does."""
     _HELD.clear()
+    _FRESH.clear()
 
 
 def fetch_segments(depot: Depot, entries: Sequence[Entry]) -> list[Segment | Tables]:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -42,6 +43,7 @@ class SqliteDepot:
     folder: Path
     durable: bool = True
     """Whether parts must outlive a power cut."""
+    far: ClassVar[bool] = False
 
     def stage(
         self, token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]

@@ -64,12 +64,16 @@ class PostgresDatabase:
             return self.connection().execute(queries()[query], values)
 
     def run_many(self, query: str, values: Sequence[Mapping[str, Any]]) -> None:
-        """Run a statement once, for all rows: each name stands for an array of their values."""
+        """Run a statement once, for all rows: each name stands for an array of their values.
+
+        `the_<name>` is the value of the first row, for statements whose rows all have the same.
+        """
         if values:
-            columns = {name: [row[name] for row in values] for name in values[0]}
+            columns: dict[str, Any] = {name: [row[name] for row in values] for name in values[0]}
             if "group_key" in columns:
                 columns["group_key"] = [*map(key_text, columns["group_key"])]
-            self.run(query, columns)
+            same = {f"the_{name}": value for name, value in values[0].items()}
+            self.run(query, columns | same)
 
     def check_staged(self, parts: Iterable[Part]) -> None:
         """Ask what is there; no blob is read."""

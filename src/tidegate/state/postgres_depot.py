@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ class PostgresDepot:
 
     address: Address
     pipeline: str
+    far: ClassVar[bool] = True
 
     def stage(
         self, token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]

@@ -96,6 +96,11 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 class Depot(Protocol):
     """The side of a store that tasks use. A value that can be pickled."""
 
+    @property
+    def far(self) -> bool:
+        """Whether to fetch a part moves its bytes, as from a server."""
+        ...
+
     def stage(
         self, token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]
     ) -> dict[str, Part]:

@@ -21,6 +21,7 @@ class CountingDepot:
     """A depot in memory that counts how often it is asked."""
 
     name: str = "depot"
+    far: bool = False
     blobs: dict[str, pa.Buffer] = field(default_factory=dict, hash=False, compare=False)
     fetched: list[str] = field(default_factory=list, hash=False, compare=False)
 
@@ -138,3 +139,27 @@ def test_only_so_many_shards_are_kept() -> None:
     for shard in range(100):
         cache.held_stack(depot, [entry(part)], range(shard, shard + 1))
     assert len(cache._HELD) == cache._SHARDS
+
+
+def test_what_a_worker_staged_is_not_fetched_from_afar() -> None:
+    depot, near = CountingDepot("far", far=True), CountingDepot("near")
+    for each in (depot, near):
+        part = staged(each, "a")
+        cache.remember(each, part, each.blobs[part.name])
+        entry = Entry(part=part, first_group=0, end_group=256)
+        (found,) = cache.held_stack(each, [entry], range(256)).segments
+        assert found.rows.equals(segment().rows)
+    assert (depot.fetched, near.fetched) == ([], [part.name])
+
+
+def test_a_worker_does_not_keep_more_of_its_own_than_it_should(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depot = CountingDepot(far=True)
+    parts = [staged(depot, attempt) for attempt in "abc"]
+    monkeypatch.setattr(cache, "_FRESH_BYTES", 2 * parts[0].bytes)
+    for part in parts:
+        cache.remember(depot, part, depot.blobs[part.name])
+    entries = [Entry(part=part, first_group=0, end_group=256) for part in parts]
+    cache.held_stack(depot, entries, range(256))
+    assert depot.fetched == [parts[0].name]

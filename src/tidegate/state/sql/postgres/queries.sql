@@ -183,17 +183,15 @@ DELETE FROM tidegate_streaming_manifest AS m
    AND m.epoch < p.epoch AND m.epoch <= p.published_epoch;
 
 -- put_key --
--- The state of keys, unless a later epoch of them has been folded already.
+-- The state of keys of one operator, unless a later epoch of them has been folded already.
 INSERT INTO tidegate_streaming_state AS state
        (pipeline_name, operator, group_key, key_group, state_blob, state_version, as_of_epoch,
         forget_at, updated_at)
-SELECT pipeline_name, operator, group_key, key_group, state_blob, state_version, as_of_epoch,
-       forget_at, now()
-  FROM unnest(%(pipeline)b::text[], %(operator)b::text[], %(group_key)b::text[],
-              %(key_group)b::integer[], %(state_blob)b::bytea[], %(state_version)b::integer[],
-              %(as_of_epoch)b::bigint[], %(forget_at)b::bigint[])
-       AS given (pipeline_name, operator, group_key, key_group, state_blob, state_version,
-                 as_of_epoch, forget_at)
+SELECT %(the_pipeline)s, %(the_operator)s, group_key, key_group, state_blob, %(the_state_version)s,
+       %(the_as_of_epoch)s, forget_at, now()
+  FROM unnest(%(group_key)b::text[], %(key_group)b::integer[], %(state_blob)b::bytea[],
+              %(forget_at)b::bigint[])
+       AS given (group_key, key_group, state_blob, forget_at)
     ON CONFLICT (pipeline_name, operator, group_key) DO UPDATE
    SET key_group = excluded.key_group,
        state_blob = excluded.state_blob,
@@ -204,13 +202,10 @@ SELECT pipeline_name, operator, group_key, key_group, state_blob, state_version,
  WHERE excluded.as_of_epoch >= state.as_of_epoch;
 
 -- drop_key --
--- Keys that have no state any more.
-DELETE FROM tidegate_streaming_state AS state
- USING unnest(%(pipeline)b::text[], %(operator)b::text[], %(group_key)b::text[],
-              %(as_of_epoch)b::bigint[])
-       AS gone (pipeline_name, operator, group_key, as_of_epoch)
- WHERE state.pipeline_name = gone.pipeline_name AND state.operator = gone.operator
-   AND state.group_key = gone.group_key AND state.as_of_epoch <= gone.as_of_epoch;
+-- Keys of one operator that have no state any more.
+DELETE FROM tidegate_streaming_state
+ WHERE pipeline_name = %(the_pipeline)s AND operator = %(the_operator)s
+   AND group_key = ANY(%(group_key)b::text[]) AND as_of_epoch <= %(the_as_of_epoch)s;
 
 -- drop_forgotten_keys --
 -- Some of the keys that the watermark has forgotten.
