@@ -21,7 +21,6 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.telling import complaints
 from tidegate.cli.watching import View, Watcher, instant_text, lag_text
 from tidegate.eventtime import now_us
 from tidegate.pipeline.explain import bytes_text
@@ -74,7 +73,7 @@ class Progress:
 @contextmanager
 def progress(name: str, style: Style = "auto") -> Iterator[Progress]:
     """Show a run in the block: live on a terminal, unless told otherwise."""
-    console = complaints()
+    console = Console(stderr=True, highlight=False)
     if style == "auto":
         style = "live" if console.is_terminal else "plain"
     screen: Screen
