@@ -128,6 +128,13 @@ class StoreUnavailable(TidegateError):
     """
 
 
+class TargetRefused(TidegateError):
+    """A target says no to rows: a constraint, a type, a table that is gone.
+
+    Nothing of the epoch is visible there.
+    """
+
+
 class LostLease(TidegateError):
     """Another driver has taken the pipeline over: this one may not commit any more."""
 

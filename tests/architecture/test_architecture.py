@@ -180,6 +180,8 @@ EXAMPLES: dict[str, BaseException] = {
     "SparkUnavailable": errors.SparkUnavailable("no java on the PATH"),
     "StateFormatError": errors.StateFormatError("format version 9"),
     "StateLost": errors.StateLost("part 1-2-a is gone"),
+    "StoreUnavailable": errors.StoreUnavailable("the server is gone"),
+    "TargetRefused": errors.TargetRefused("the table t refuses rows"),
     "LostLease": errors.LostLease("another driver has it"),
     "EpochTaken": errors.EpochTaken("epoch 3 does not follow 4"),
     "PipelineInUse": errors.PipelineInUse("run by process 7"),

@@ -201,7 +201,7 @@ def _refused_emit(at: str, window: Window, target: str) -> Problem:
         at,
         f"{window.emit!r}{reopens}, which may send a window again, to {target}, which only appends",
         "'on_watermark' without late_data='reopen', 'on_window_close', 'final' or 'changelog'",
-        f"targets that take {window.emit!r}{reopens}: postgres, delta with mode='upsert', "
+        f"targets that take {window.emit!r}{reopens}: postgres or delta with mode='upsert', "
         "kafka with options.key, memory, console",
     )
 

@@ -23,7 +23,7 @@ MODES: Final[Mapping[str, tuple[Mode, ...]]] = {
     "csv": _APPEND,
     "delta": ("append", "upsert"),
     "kafka": ("append", "upsert"),
-    "postgres": _UPSERT,
+    "postgres": ("upsert", "append"),
     "memory": _UPSERT,
     "console": _UPSERT,
 }

@@ -155,7 +155,8 @@ class Engine:
         """Commit an epoch and bring its output out; epochs are finished in order."""
         began = time.perf_counter()
         faults.reached("commit")
-        self.store.commit(self.recovered.token, stepped.manifest)
+        beside = self.publisher.beside(stepped.manifest)
+        self.store.commit(self.recovered.token, stepped.manifest, beside)
         faults.reached("committed")
         committed = time.perf_counter()
         self.publisher.publish(stepped.manifest)

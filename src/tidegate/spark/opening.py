@@ -33,7 +33,7 @@ from tidegate.state import SqliteDepot, open_store
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Manifest, Recovered, Store
 from tidegate.targets.dated import refuse_older_state
-from tidegate.targets.protocol import EpochKey, TargetWriter
+from tidegate.targets.protocol import EpochKey, TargetWriter, needs_preparing
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ def open_engine(
         plan = plan_of(pipeline, columns_of(pipeline, inputs))
         engine = _engine(plan, settings, session, store, recovered, inputs)
         _adopt_plan(plan, store, recovered)
+        _prepare_targets(plan, engine.standing.writers)
         _finish(engine)
     except BaseException:
         store.close()
@@ -170,17 +171,29 @@ def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
 
     What is wrong with any of the targets is told together.
     """
-    output = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
     problems: list[Problem] = []
     for channel, writer in writers.items():
-        main = channel == MAIN
-        schema = pl.Schema(output) if main else _turned_away_schema(plan, channel)
         try:
-            writer.check(plan.identity if main else (), schema)
+            identity = plan.identity if channel == MAIN else ()
+            writer.check(identity, _schema_of(plan, channel))
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(plan.pipeline.as_written(problems))
+
+
+def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
+    """Make the tables that are missing: rows of an epoch find them, or the epoch fails."""
+    for channel, writer in writers.items():
+        if needs_preparing(writer):
+            writer.prepare(_schema_of(plan, channel))
+
+
+def _schema_of(plan: Plan, channel: str) -> pl.Schema:
+    if channel != MAIN:
+        return _turned_away_schema(plan, channel)
+    types = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
+    return pl.Schema(types)
 
 
 def _turned_away_schema(plan: Plan, channel: str) -> pl.Schema:

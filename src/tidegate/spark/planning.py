@@ -204,7 +204,13 @@ def _source_order(
 def writer_of(plan: Plan, target: Target, channel: str) -> TargetWriter:
     """The writer of a channel: one of ours, or whatever Spark has for the format."""
     identity = plan.identity if channel == MAIN else ()
-    writer = open_target(target, pipeline=plan.pipeline.name, channel=channel, identity=identity)
+    writer = open_target(
+        target,
+        pipeline=plan.pipeline.name,
+        channel=channel,
+        identity=identity,
+        store=plan.pipeline.state_store,
+    )
     return writer if writer is not None else SparkFormatWriter(target=target)
 
 

@@ -7,22 +7,24 @@ import glob
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.pipeline import MAIN, Target
+from tidegate.pipeline import MAIN, Pipeline
 from tidegate.targets import FilesWriter, open_target
 from tidegate.targets.reading import read_target
 
 
 def read_with_spark(
-    spark: SparkSession, target: Target, *, pipeline: str, schema: pl.Schema | None = None
+    spark: SparkSession, pipeline: Pipeline, schema: pl.Schema | None = None
 ) -> DataFrame:
     """As `read_target`, for Spark: parquet is read by its tasks, any other format by the driver."""
+    target, name, store = pipeline.target, pipeline.name, pipeline.state_store
     if target.format == "parquet":
-        writer = open_target(target, pipeline=pipeline, channel=MAIN)
+        writer = open_target(target, pipeline=name, channel=MAIN)
         files = writer.visible_files() if isinstance(writer, FilesWriter) else []
         if files and not any(_looks_like_a_pattern(str(file)) for file in files):
             paths = [f"file://{file}" for file in files]  # Hadoop wants spaces as they are
             return spark.read.option("mergeSchema", "true").parquet(*paths)
-    return spark.createDataFrame(read_target(target, pipeline=pipeline, schema=schema).to_arrow())
+    rows = read_target(target, pipeline=name, schema=schema, store=store)
+    return spark.createDataFrame(rows.to_arrow())
 
 
 def _looks_like_a_pattern(path: str) -> bool:

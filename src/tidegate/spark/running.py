@@ -95,12 +95,12 @@ class RunResult:
         That may be more than this run wrote: what earlier and later runs sent is there too, and
         what others put there. Of a target that replaces rows it is the table as it stands.
         """
-        return read_target(self.pipeline.target, pipeline=self.pipeline.name, schema=self._schema)
+        target, name, store = self.pipeline.target, self.pipeline.name, self.pipeline.state_store
+        return read_target(target, pipeline=name, schema=self._schema, store=store)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """As `to_polars`, as a Spark frame; all but parquet goes through the driver."""
-        target, name = self.pipeline.target, self.pipeline.name
-        return read_with_spark(spark or spark_session(), target, pipeline=name, schema=self._schema)
+        return read_with_spark(spark or spark_session(), self.pipeline, self._schema)
 
     @property
     def _schema(self) -> pl.Schema | None:

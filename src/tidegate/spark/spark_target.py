@@ -22,7 +22,7 @@ from tidegate.pipeline.wording import did_you_mean
 from tidegate.targets import NATIVE_FORMATS
 from tidegate.targets.protocol import EpochKey, StagedRows
 
-_LATER = ("kafka", "postgres")
+_LATER = ("kafka",)
 """Formats with a writer of Tidegate's own to come: Spark's would not keep its promises."""
 
 

@@ -38,7 +38,7 @@ from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
 from tidegate.state.cache import held_stack, remember
 from tidegate.state.protocol import Output, Part
-from tidegate.targets.protocol import PartKind
+from tidegate.targets.protocol import PartKind, in_commit
 from tidegate.targets.staging import StagingFolder
 
 _SEGMENT = "segment"
@@ -223,5 +223,6 @@ class _Staging:
                 kind=kind,
                 part=part,
                 in_target=in_target,
+                in_commit=in_commit(self.standing.writers[channel]),
             )
         )

@@ -10,7 +10,7 @@ exist, whoever staged it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -53,6 +53,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     part: Part
     in_target: bool
     """Whether the part lies in the target's own staging folder, not in the store."""
+    in_commit: bool = False
+    """Whether the commit itself brings the rows out: there is nothing left to publish."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +147,13 @@ class Store(Protocol):
         """Remember to which plan the state belongs, from the next commit on."""
         ...
 
-    def commit(self, token: int, manifest: Manifest) -> None:
+    def commit(
+        self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
+    ) -> None:
         """Make the named parts the truth, with offsets and watermarks, in one transaction.
+
+        `also` writes rows in the same transaction, given a connection of psycopg; whatever it
+        raises, nothing has changed. Stores in other databases refuse it.
 
         Raises `EpochTaken` when the last epoch is not the one before, `StateLost` when a part
         was not staged; in each case nothing has changed.

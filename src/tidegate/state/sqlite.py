@@ -68,11 +68,15 @@ class SqliteStore:
         """Keep the plan for the next commit under this token; a crash before it forgets it."""
         self._ledger.adopt(token, plan)
 
-    def commit(self, token: int, manifest: Manifest) -> None:
+    def commit(
+        self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
+    ) -> None:
         """One transaction: all of the manifest, or nothing.
 
         That parts were staged is seen from the names and sizes of their files.
         """
+        if also is not None:
+            raise TypeError("rows of a target cannot be in the commit of a store in files")
         self._ledger.commit(token, manifest)
 
     def published(self, token: int, epoch: int) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidegate.pipeline import Target
+from tidegate.pipeline import MAIN, StateStore, Target
+from tidegate.postgres import need_psycopg
 from tidegate.targets.console import ConsoleWriter, open_console
 from tidegate.targets.delta import DeltaWriter, open_delta
 from tidegate.targets.files import FILE_FORMATS, FilesWriter, open_files
@@ -24,25 +25,42 @@ from tidegate.targets.memory import (
 )
 from tidegate.targets.protocol import EpochKey, PartKind, StagedRows, TargetWriter
 
-NATIVE_FORMATS: Final = (*FILE_FORMATS, "delta", "memory", "console")
+NATIVE_FORMATS: Final = (*FILE_FORMATS, "delta", "postgres", "memory", "console")
 
 
 def open_target(
-    spec: Target, *, pipeline: str, channel: str, identity: Sequence[str] = ()
+    spec: Target,
+    *,
+    pipeline: str,
+    channel: str,
+    identity: Sequence[str] = (),
+    store: StateStore | None = None,
 ) -> TargetWriter | None:
     """The writer for what a channel of a pipeline sends; None for a format that is not native.
 
     `identity` names the columns by which rows are replaced and deleted. Only rows of the
-    channel `main` have one; without it rows are only added. Raises `ConfigError` with all
+    channel `main` have one; without it rows are only added. `store` is where a table without an
+    address of its own is. Raises `ConfigError` with all
     that is wrong with the options; whether the place is fit, `check` finds out.
     """
     if spec.format in FILE_FORMATS:
         return open_files(spec, pipeline=pipeline, channel=channel)
     if spec.format == "delta":
         return open_delta(spec, channel=channel, identity=identity)
+    if spec.format == "postgres":
+        return _open_postgres(spec, channel=channel, identity=identity, store=store)
     if spec.format == "memory":
         return open_memory(spec, pipeline=pipeline, channel=channel, identity=identity)
     return open_console(spec, channel=channel) if spec.format == "console" else None
+
+
+def _open_postgres(
+    spec: Target, *, channel: str, identity: Sequence[str], store: StateStore | None
+) -> TargetWriter:
+    need_psycopg("target.format" if channel == MAIN else f"channels.{channel}.format")
+    from tidegate.targets.postgres import open_postgres  # noqa: PLC0415  # needs psycopg
+
+    return open_postgres(spec, channel=channel, identity=identity, store=store)
 
 
 __all__ = [

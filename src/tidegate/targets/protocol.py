@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 import polars as pl
 
@@ -74,3 +74,31 @@ class TargetWriter(Protocol):
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Make the rows of an epoch visible; of one that is out already, what is missing."""
         ...
+
+
+class CommittedWriter(TargetWriter, Protocol):
+    """A target that may be in the database of the state store: then the commit brings rows out."""
+
+    in_commit: bool
+
+    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Any], None]:
+        """What applies an epoch, inside a transaction on the connection that it is given."""
+        ...
+
+
+def in_commit(writer: TargetWriter) -> TypeGuard[CommittedWriter]:
+    """Whether rows go there in the transaction in which the epoch is committed."""
+    return getattr(writer, "in_commit", False)
+
+
+class PreparedWriter(TargetWriter, Protocol):
+    """A target that must be made before the first rows come."""
+
+    def prepare(self, schema: pl.Schema) -> None:
+        """Behind `check`, before any data is read: make what is missing for such rows."""
+        ...
+
+
+def needs_preparing(writer: TargetWriter) -> TypeGuard[PreparedWriter]:
+    """Whether there is anything to make."""
+    return hasattr(writer, "prepare")

@@ -5,43 +5,55 @@ Formats know their layout themselves. What is staged, hidden or being written is
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import polars as pl
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline import MAIN, Target
+from tidegate.pipeline import MAIN, StateStore, Target
 from tidegate.pipeline.masking import listed, shown
 from tidegate.targets import open_target
-from tidegate.targets.delta import DeltaWriter
 from tidegate.targets.files import FILE_FORMATS, FilesWriter
-from tidegate.targets.memory import MemoryWriter
 
-READABLE_FORMATS: Final = (*FILE_FORMATS, "delta", "memory")
+READABLE_FORMATS: Final = (*FILE_FORMATS, "delta", "postgres", "memory")
 
 _OTHER_WAYS: Final = {
     "console": "it prints rows and keeps none: use format='memory', or files",
     "kafka": "read the topic with a consumer, or spark.read.format('kafka')",
-    "postgres": "query the table: polars.read_database_uri, or spark.read.jdbc",
 }
 
 
+@runtime_checkable
+class Readable(Protocol):
+    """A target that knows its rows."""
+
+    def rows(self) -> pl.DataFrame:
+        """The table as it is now."""
+        ...
+
+
 def read_target(
-    target: Target, *, pipeline: str, channel: str = MAIN, schema: pl.Schema | None = None
+    target: Target,
+    *,
+    pipeline: str,
+    channel: str = MAIN,
+    schema: pl.Schema | None = None,
+    store: StateStore | None = None,
 ) -> pl.DataFrame:
     """All rows that the target of a channel holds now, whoever put them there.
 
     Of a target that replaces rows it is the table as it stands. `schema` has the types of the
-    columns for formats that carry none (json, csv), and is what an empty target comes back with.
+    columns for formats that carry none (json, csv), and is what an empty target comes back with;
+    `store` is that of the pipeline.
     Raises `ConfigError` for a format that cannot be read back; it names the way.
     """
     if target.format not in READABLE_FORMATS:
         raise ConfigError([_unreadable(target)])
-    writer = open_target(target, pipeline=pipeline, channel=channel)
+    writer = open_target(target, pipeline=pipeline, channel=channel, store=store)
     match writer:
         case FilesWriter():
             rows = writer.rows(schema)
-        case DeltaWriter() | MemoryWriter():
+        case Readable():
             rows = writer.rows()
         case _:
             raise ConfigError([_unreadable(target)])

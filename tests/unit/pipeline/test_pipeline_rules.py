@@ -198,7 +198,7 @@ def test_a_refused_emit_strategy_says_which_targets_take_it() -> None:
     data = pipeline(window=session(emit="on_update"), target=PARQUET)
     (problem,) = problems_of(lambda: Pipeline.from_dict(data))
     assert problem.hint == (
-        "targets that take 'on_update': postgres, delta with mode='upsert', "
+        "targets that take 'on_update': postgres or delta with mode='upsert', "
         "kafka with options.key, memory, console"
     )
 

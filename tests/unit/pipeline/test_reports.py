@@ -30,7 +30,7 @@ WRONG = {
         ],
     ),
     "target": {"format": "parquet"},
-    "rejected": {"format": "postgres", "mode": "append"},
+    "rejected": {"format": "memory", "mode": "append"},
     "state_store": {"kind": "postgres", "uri": "postgresql://ann:hunter2@db/x"},
 }
 
@@ -61,8 +61,8 @@ revision, op
   hint: the result has a column op already; choose another name
 window.aggregations[1].output_name: found 'user', expected a name that is not in group_by
   hint: give the aggregation another output_name
-rejected.mode: found 'append', expected 'upsert' for postgres
-  hint: parquet, json, csv, delta or kafka can append
+rejected.mode: found 'append', expected 'upsert' for memory
+  hint: parquet, json, csv, delta, kafka or postgres can append
 state_store.uri: found an unknown key, expected one of the keys of StateStore: kind, url, schema, \
 checkpoint_interval_ms, max_keys, max_state_bytes, on_state_cap
   hint: did you mean 'url'?
@@ -70,7 +70,7 @@ state_store.url: found nothing, expected the address of the database for kind='p
   hint: url='postgresql://user@host/database'; keep the password in the environment
 window.emit: found 'on_update', which may send a window again, to parquet, which only appends, \
 expected 'on_watermark' without late_data='reopen', 'on_window_close', 'final' or 'changelog'
-  hint: targets that take 'on_update': postgres, delta with mode='upsert', kafka with \
+  hint: targets that take 'on_update': postgres or delta with mode='upsert', kafka with \
 options.key, memory, console
 window.late_channel: found 'late' without a target, expected a channel with a target for \
 late_data='dlq'

@@ -21,6 +21,8 @@ from tidegate.targets.rowtext import to_csv, to_json_lines
 
 ANN, BOB = ("ann", 0, 1), ("bob", 10, 2)
 SCHEMA = rows().schema
+HERE = [kind for kind in READABLE_FORMATS if kind != "postgres"]
+"""Formats that need no server."""
 
 
 def target_in(folder: Path, kind: str, **parts: Any) -> Target:
@@ -40,7 +42,7 @@ def read(target: Target, schema: pl.Schema | None = SCHEMA) -> pl.DataFrame:
     return found.sort("user") if found.width else found
 
 
-@pytest.mark.parametrize("kind", READABLE_FORMATS)
+@pytest.mark.parametrize("kind", HERE)
 def test_all_that_was_published_comes_back_with_its_types(kind: str, tmp_path: Path) -> None:
     target = target_in(tmp_path, kind)
     writer = opened(target)
@@ -49,7 +51,7 @@ def test_all_that_was_published_comes_back_with_its_types(kind: str, tmp_path: P
     assert_frame_equal(read(target), rows(ANN, BOB))
 
 
-@pytest.mark.parametrize("kind", READABLE_FORMATS)
+@pytest.mark.parametrize("kind", HERE)
 def test_a_target_without_rows_has_the_columns_that_are_known(kind: str, tmp_path: Path) -> None:
     target = target_in(tmp_path, kind)
     assert_frame_equal(read(target), rows())
@@ -124,7 +126,6 @@ def test_folders_of_any_name_are_read(name: str, tmp_path: Path) -> None:
     [
         (Target(format="console"), "use format='memory'"),
         (Target(format="kafka", options={"topic": "x"}), "a consumer"),
-        (Target(format="postgres", options={"table": "x"}), "polars.read_database_uri"),
         (Target(format="orc", options={"path": "x"}), "spark.read.format('orc')"),
         (Target(format="table", options={"table": "a.b"}), "spark.table('a.b')"),
     ],

@@ -1,0 +1,208 @@
+"""A table of PostgreSQL: rows are added, replaced and deleted in one transaction an epoch.
+
+    step -> [encode: columns as text] -> staged -> commit, with the rows [beside] the state
+                                                -> or [publish] into another database
+
+In the database of the state store the rows are part of the commit: there is no moment at which
+one is there without the other. Any other database remembers the last epoch of each channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import polars as pl
+from psycopg.conninfo import conninfo_to_dict
+
+from tidegate.errors import Problem
+from tidegate.pipeline import MAIN, StateStore, Target
+from tidegate.pipeline.masking import MASK, shown
+from tidegate.pipeline.wording import missing_key
+from tidegate.postgres.address import LONGEST_NAME, Address
+from tidegate.postgres.connecting import Connection, transaction
+from tidegate.postgres.pool import pooled
+from tidegate.targets.options import CHANGE, identity_problems, refuse, unknown_options
+from tidegate.targets.postgres_reading import rows_of
+from tidegate.targets.postgres_rows import change_of, first_time, published_epoch, refused, write
+from tidegate.targets.postgres_table import (
+    TableName,
+    make_published,
+    make_table,
+    name_problems,
+    place_of,
+    place_problems,
+    type_problems,
+)
+from tidegate.targets.postgres_text import encoded
+from tidegate.targets.protocol import EpochKey, StagedRows
+
+_SESSION: Final = "tidegate target"
+_DEFAULT_SCHEMA: Final = "public"
+_SAME: Final = ("host", "hostaddr", "port", "dbname", "user", "service")
+_MAKING: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegate target ' || %s, 0))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresWriter:
+    """Rows are added, or with `upserts` replaced and deleted by `identity`, NULL equal to NULL."""
+
+    address: Address
+    table: TableName
+    channel: str
+    identity: tuple[str, ...] = ()
+    upserts: bool = False
+    in_commit: bool = False
+    """Whether the table is in the database of the state store."""
+
+    staging: ClassVar = None
+    """The state store keeps what is staged."""
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Rows that have an identity can be deleted."""
+        return self.upserts
+
+    def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
+        """A table that is there has the columns and the key that rows need; nothing is made."""
+        problems = [*identity_problems(identity, schema)]
+        problems += [*name_problems(schema), *type_problems(schema)]
+        refuse(problems, self.channel)
+        with self._connected() as connection, transaction(connection, "READ ONLY"):
+            place = place_of(connection, self.table, self._rights(schema))
+        refuse(place_problems(place, self.table, schema, self._key(schema)), self.channel)
+
+    def prepare(self, schema: pl.Schema) -> None:
+        """Make the table for rows of this schema, where there is none."""
+        with self._connected() as connection, transaction(connection):
+            connection.execute(_MAKING, [str(self.table)])
+            if place_of(connection, self.table, ()).facts is None:
+                make_table(connection, self.table, schema, self._key(schema))
+            if not self.in_commit:
+                make_published(connection, self.table.schema)
+
+    def encode(self, rows: pl.DataFrame) -> bytes:
+        """Every column as the text that PostgreSQL reads."""
+        return encoded(rows)
+
+    def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
+        """Apply the epoch in a transaction of its own, unless it is in."""
+        change = change_of(parts, self.identity if self.upserts else ())
+        if change.nothing:
+            return
+        with self._connected() as connection, transaction(connection):
+            connection.execute("SET LOCAL synchronous_commit = on")
+            with refused(self.address, self.table):
+                if self.in_commit:  # staged while the table was elsewhere
+                    make_published(connection, self.table.schema)
+                if first_time(connection, self.table.schema, key):
+                    write(connection, self.table, change)
+
+    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Connection], None]:
+        """What applies the epoch inside a transaction of the store."""
+        change = change_of(parts, self.identity if self.upserts else ())
+
+        def apply(connection: Connection) -> None:
+            with refused(self.address, self.table):
+                write(connection, self.table, change)
+
+        return apply
+
+    def last_epoch(self, key: EpochKey) -> int | None:
+        """The last epoch that the database remembers; beside the state none is remembered."""
+        if self.in_commit:
+            return None
+        with self._connected() as connection:
+            return published_epoch(connection, self.table.schema, key)
+
+    def rows(self) -> pl.DataFrame:
+        """The table as it is now; without columns if there is none."""
+        with self._connected() as connection:
+            return rows_of(connection, self.table)
+
+    def _key(self, schema: pl.Schema) -> tuple[str, ...]:
+        """The columns by which rows are replaced; changes of rows never are."""
+        return self.identity if self.upserts and CHANGE not in schema else ()
+
+    def _rights(self, schema: pl.Schema) -> tuple[str, ...]:
+        return ("SELECT", "INSERT", "UPDATE", "DELETE") if self._key(schema) else ("INSERT",)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        with pooled(self.address, _SESSION) as connection:
+            yield connection
+
+
+def open_postgres(
+    target: Target, *, channel: str, identity: Sequence[str], store: StateStore | None
+) -> PostgresWriter:
+    """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    place = _place(target, store)
+    refuse(
+        [
+            *unknown_options(target, ("table", "schema", "url")),
+            *_name_problems(target, "table"),
+            *_name_problems(target, "schema"),
+            *([place] if isinstance(place, Problem) else []),
+        ],
+        channel,
+    )
+    assert isinstance(place, str)  # or it was refused
+    of_store = store.url if store is not None and store.kind == "postgres" else None
+    return PostgresWriter(
+        address=_address(place, channel),
+        table=TableName(target.options.get("schema", _DEFAULT_SCHEMA), target.options["table"]),
+        channel=channel,
+        identity=tuple(identity),
+        upserts=target.mode == "upsert" and channel == MAIN and bool(identity),
+        in_commit=of_store is not None and same_database(place, of_store),
+    )
+
+
+def same_database(one: str, other: str) -> bool:
+    """Whether two addresses lead the same role to the same database."""
+    return one == other or _where(one) == _where(other)
+
+
+def _where(url: str) -> dict[str, Any]:
+    known = {"port": "5432", **conninfo_to_dict(url)}
+    return {name: known.get(name) for name in _SAME}
+
+
+def _place(target: Target, store: StateStore | None) -> str | Problem:
+    """The address of the database, or what is wrong with it."""
+    url = target.options.get("url")
+    if url is None and store is not None and store.kind == "postgres" and store.url is not None:
+        return store.url
+    if url is None:
+        hint = "options={'url': 'postgresql://user@host/database', ...}, or kind='postgres' there"
+        kind = f", the state store is {store.kind}" if store is not None else ""
+        found = f"nothing{kind}"
+        return Problem("options.url", found, "the address of the database of the table", hint)
+    if not isinstance(url, str) or not url:
+        return Problem("options.url", MASK, "an address such as postgresql://user@host/database")
+    return url
+
+
+def _address(url: str, channel: str) -> Address:
+    at = "target.options" if channel == MAIN else f"channels.{channel}.options"
+    return Address(url, at=at)
+
+
+def _name_problems(target: Target, option: str) -> Iterator[Problem]:
+    """Names are taken as they are, so a point in one is rather a mistake."""
+    name = target.options.get(option)
+    if name is None:
+        if option == "table":
+            hint = "options={'table': 'sessions'}"
+            yield missing_key("options.table", "the name of the table", hint)
+    elif not isinstance(name, str) or "\0" in name or not 0 < len(name.encode()) <= LONGEST_NAME:
+        expected = f"the name of a {option}: 1 to {LONGEST_NAME} bytes"
+        yield Problem(f"options.{option}", shown(name), expected)
+    elif option == "table" and "." in name:
+        schema, _, table = name.partition(".")
+        hint = f"options={{'schema': {schema!r}, 'table': {table!r}}}"
+        expected = "a name without a point: the schema has an option of its own"
+        yield Problem("options.table", shown(name), expected, hint)
