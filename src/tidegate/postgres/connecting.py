@@ -19,6 +19,9 @@ from tidegate.postgres.refusals import refusal
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
+READ_COMMITTED: Final = "ISOLATION LEVEL READ COMMITTED"
+"""Said each time: a role may have another default."""
+
 _PAUSES_S: Final = (0.25, 1.0)
 """Between the tries to connect."""
 _DEAD_AFTER_S: Final = 30
@@ -41,6 +44,7 @@ _FROM_THERE: Final = {
     "client_encoding": "UTF8",
     "DateStyle": "ISO",
     "bytea_output": "hex",
+    "standard_conforming_strings": "on",
 }
 """For the server's side. A driver that is paused in a transaction loses it, and its locks."""
 
@@ -83,7 +87,7 @@ def _set_up(connection: Connection, schema: str | None) -> None:
 
 
 @contextmanager
-def transaction(connection: Connection, kind: str = "") -> Iterator[None]:
+def transaction(connection: Connection, kind: str = READ_COMMITTED) -> Iterator[None]:
     """All or nothing: an exception, from wherever, takes everything back.
 
     Where the answer to the COMMIT is lost, nobody knows: it raises, and may have happened.

@@ -46,7 +46,7 @@ class PostgresStore:
         self._lease: Lease | None = None
         self._session: str | None = None
         self._tables = PostgresDatabase(address, pipeline)
-        self._folds = PostgresDatabase(address, pipeline)
+        self._folds = PostgresDatabase(address, pipeline, renews=True)
         self._ledger = Ledger(storable(pipeline), self._tables)
         self._fold_ledger = Ledger(storable(pipeline), self._folds)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tidegate.errors import LostLease, StateLost
 from tidegate.postgres.address import Address
-from tidegate.postgres.connecting import Connection, connect, transaction
+from tidegate.postgres.connecting import READ_COMMITTED, Connection, connect, transaction
 from tidegate.postgres.refusals import told
 from tidegate.state.ledger import Cursor
 from tidegate.state.postgres_depot import staged
@@ -21,11 +21,15 @@ SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresDatabase:
-    """A connection that is made when it is first needed. Its methods may be called by threads."""
+    """A connection that is made when it is first needed. Its methods may be called by threads.
 
-    def __init__(self, address: Address, pipeline: str) -> None:
+    One that was lost stays so until `open`; with `renews`, until the next transaction.
+    """
+
+    def __init__(self, address: Address, pipeline: str, *, renews: bool = False) -> None:
         self._address = address
         self._pipeline = pipeline
+        self._renews = renews
         self._one_at_a_time = threading.RLock()
         self._connection: Connection | None = None
         self._session: str | None = None
@@ -45,10 +49,13 @@ class PostgresDatabase:
                 connection.close()
 
     @contextmanager
-    def transaction(self, kind: str = "") -> Iterator[None]:
+    def transaction(self, kind: str = READ_COMMITTED) -> Iterator[None]:
         """All or nothing, one at a time."""
-        with self._one_at_a_time, told(self._address), transaction(self.connection(), kind):
-            yield
+        with self._one_at_a_time, told(self._address):
+            if self._renews and self._connection is not None and self._connection.closed:
+                self._connection = None
+            with transaction(self.connection(), kind):
+                yield
 
     def connection(self) -> Connection:
         """The connection, inside a transaction for whoever writes beside the ledger."""

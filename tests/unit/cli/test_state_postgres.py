@@ -164,5 +164,10 @@ def test_state_is_folded_and_forgotten(
     ran(postgres, spark, "state-postgres-reset")
     file = written(tmp_path, postgres.url, postgres.schema)
     assert "3 keys, already as of epoch 1" in said("fold", file).stdout
+    again = ("rewind", file, "--source", "clicks", "--to", "earliest", "--yes")
+    assert "--reset-state" in said(*again, code=2).stderr
+    said(*again, "--reset-state")
+    assert told("list", file)[0]["epoch"] == 2
+    ran(postgres, spark, "state-postgres-reset")
     assert said("reset", file, "--yes").stdout.endswith("forgotten\n")
     assert "holds nothing" in said("reset", file, "--yes").stdout

@@ -438,6 +438,30 @@ def test_a_fold_does_not_make_a_commit_wait(store: PostgresStore) -> None:
     store.reset(token)
 
 
+def test_a_fold_that_loses_its_connection_gets_another_one(
+    store: PostgresStore, postgres_server: Server, postgres: Place
+) -> None:
+    token = store.open().token
+    keys = folded(1, [("ann", b"{}", 50)])
+    store.fold(token, [keys])
+    backend = store._folds.connection().info.backend_pid
+    postgres_server.run("SELECT pg_terminate_backend(%s, 5000)", backend)
+    with pytest.raises(StoreUnavailable):
+        store.fold(token, [keys])
+    store.fold(token, [folded(2, [("bob", b"{}", 50)])])
+    assert len(rows(postgres, "SELECT * FROM tidegate_streaming_state")) == 2
+    store.commit(token, manifest(1))
+
+
+def test_the_isolation_that_a_role_has_by_default_does_not_matter(
+    postgres: Place, postgres_server: Server, address: Address
+) -> None:
+    postgres_server.run(
+        f"ALTER ROLE {postgres.role} SET default_transaction_isolation = serializable"
+    )
+    whole(address, "clicks")
+
+
 def test_garbage_goes_in_small_transactions(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
