@@ -1,7 +1,7 @@
 """A table of PostgreSQL: rows are added, replaced and deleted in one transaction an epoch.
 
-    step -> [encode: columns as text] -> staged -> commit, with the rows [beside] the state
-                                                -> or [publish] into another database
+    step -> [encode] in the task -> staged -> commit, with the rows [beside] the state
+                                           -> or [publish] into another database
 
 In the database of the state store the rows are part of the commit: there is no moment at which
 one is there without the other. Any other database remembers the last epoch of each channel.
@@ -24,6 +24,7 @@ from tidegate.pipeline.wording import missing_key
 from tidegate.postgres.address import LONGEST_NAME, Address
 from tidegate.postgres.connecting import Connection, transaction
 from tidegate.postgres.pool import pooled
+from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.options import CHANGE, identity_problems, refuse, unknown_options
 from tidegate.targets.postgres_reading import rows_of
 from tidegate.targets.postgres_rows import change_of, first_time, published_epoch, refused, write
@@ -36,7 +37,6 @@ from tidegate.targets.postgres_table import (
     place_problems,
     type_problems,
 )
-from tidegate.targets.postgres_text import encoded
 from tidegate.targets.protocol import EpochKey, StagedRows
 
 _SESSION: Final = "tidegate target"
@@ -84,8 +84,8 @@ class PostgresWriter:
                 make_published(connection, self.table.schema)
 
     def encode(self, rows: pl.DataFrame) -> bytes:
-        """Every column as the text that PostgreSQL reads."""
-        return encoded(rows)
+        """An Arrow stream: how a table wants its rows is known when they are written."""
+        return table_to_bytes(rows)
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Apply the epoch in a transaction of its own, unless it is in."""

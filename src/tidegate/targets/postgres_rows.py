@@ -6,7 +6,7 @@ All of it runs inside a transaction of whoever calls: one of our own, or the com
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,10 +18,19 @@ from psycopg import errors, sql
 from tidegate.errors import TargetRefused
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection
+from tidegate.targets.blobs import rows_of
 from tidegate.targets.options import CHANGE
-from tidegate.targets.postgres_table import PUBLISHED, TableName, asked, is_there
-from tidegate.targets.postgres_text import TextRows, decoded
-from tidegate.targets.protocol import EpochKey, PartKind, StagedRows
+from tidegate.targets.postgres_binary import BinaryArray, array_of, can_be_sent, copied
+from tidegate.targets.postgres_table import (
+    PUBLISHED,
+    Column,
+    TableName,
+    asked,
+    columns_of,
+    is_there,
+)
+from tidegate.targets.postgres_text import csv_of, literal_of, types_of
+from tidegate.targets.protocol import EpochKey, StagedRows
 
 _REVISION: Final = "revision"
 _AT_ONCE: Final = 100_000
@@ -37,11 +46,11 @@ class Change:
 
     identity: tuple[str, ...] = ()
     """By which rows are replaced and deleted; without one they are only added."""
-    retracted: TextRows | None = None
+    retracted: pl.DataFrame | None = None
     """Identities to delete."""
-    new: TextRows | None = None
+    new: pl.DataFrame | None = None
     """Rows whose identity was never sent: most likely not in the table."""
-    again: TextRows | None = None
+    again: pl.DataFrame | None = None
     """Rows that may be there."""
 
     @property
@@ -55,25 +64,20 @@ def change_of(parts: Sequence[StagedRows], identity: Sequence[str]) -> Change:
 
     Of rows with the same identity the last one counts. Changes of rows are only added too.
     """
-    sent, retracted = _staged(parts, "sent"), _staged(parts, "retracted")
-    if not identity or (sent is not None and CHANGE in sent.types):
+    sent, retracted = rows_of(parts, "sent"), rows_of(parts, "retracted")
+    if not identity or (sent is not None and CHANGE in sent.columns):
         return Change(new=sent)
     if sent is None:
         return Change(identity=tuple(identity), retracted=retracted)
-    texts = sent.texts.unique(identity, keep="last", maintain_order=True)
-    first = pl.col(_REVISION) == "0" if _REVISION in sent.types else pl.lit(True)
-    new, again = texts.filter(first), texts.filter(~first)
+    rows = sent.unique(identity, keep="last", maintain_order=True)
+    first = pl.col(_REVISION).eq_missing(0) if _REVISION in rows.columns else pl.lit(True)
+    new, again = rows.filter(first), rows.filter(~first)
     return Change(
         identity=tuple(identity),
         retracted=retracted,
-        new=sent.with_texts(new) if new.height else None,
-        again=sent.with_texts(again) if again.height else None,
+        new=new if new.height else None,
+        again=again if again.height else None,
     )
-
-
-def _staged(parts: Sequence[StagedRows], kind: PartKind) -> TextRows | None:
-    blobs = [part.read() for part in parts if part.kind == kind and part.rows]
-    return decoded(blobs) if blobs else None
 
 
 def write(connection: Connection, table: TableName, change: Change) -> None:
@@ -152,7 +156,9 @@ def _hint(error: psycopg.Error) -> str:
 # --- statements ---
 
 
-def _add(connection: Connection, table: TableName, rows: TextRows, identity: Sequence[str]) -> None:
+def _add(
+    connection: Connection, table: TableName, rows: pl.DataFrame, identity: Sequence[str]
+) -> None:
     """COPY; as after a reset the rows may be there in spite of all, then they are replaced."""
     if not identity:
         return _copy(connection, table, rows)
@@ -166,16 +172,31 @@ def _add(connection: Connection, table: TableName, rows: TextRows, identity: Seq
     return None
 
 
-def _copy(connection: Connection, table: TableName, rows: TextRows) -> None:
-    query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(table.quoted, _names(rows.types))
+def _copy(connection: Connection, table: TableName, rows: pl.DataFrame) -> None:
+    types = types_of(rows.schema)
+    binary = all(can_be_sent(rows[name], kind) for name, kind in types.items())
+    binary = binary and _same_types(columns_of(connection, table), types)
+    query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(
+        table.quoted, _names(types), sql.SQL("binary" if binary else "csv")
+    )
     with connection.cursor() as cursor, cursor.copy(query) as copy:
-        copy.write(rows.csv())
+        for piece in copied(rows, types) if binary else [csv_of(rows)]:
+            copy.write(piece)
+
+
+def _same_types(there: Mapping[str, Column], types: Mapping[str, str]) -> bool:
+    """Whether the columns of a table read what was made for these types."""
+    return all(
+        name in there and (there[name].type == kind or kind == "text")
+        for name, kind in types.items()
+    )
 
 
 def _upsert(
-    connection: Connection, table: TableName, rows: TextRows, identity: Sequence[str]
+    connection: Connection, table: TableName, rows: pl.DataFrame, identity: Sequence[str]
 ) -> None:
-    others = [name for name in rows.types if name not in identity]
+    types = types_of(rows.schema)
+    others = [name for name in types if name not in identity]
     replaced = sql.SQL("DO UPDATE SET {}").format(
         sql.SQL(", ").join(
             sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in others
@@ -183,32 +204,31 @@ def _upsert(
     )
     query = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ON CONFLICT ({}) {}").format(
         table.quoted,
-        _names(rows.types),
-        _values(rows),
-        _unnested(rows),
+        _names(types),
+        _values(types),
+        _unnested(types),
         _names(identity),
         replaced if others else sql.SQL("DO NOTHING"),
     )
-    for some in rows.texts.iter_slices(_AT_ONCE):
-        asked(connection, query, rows.with_texts(some).arrays())
+    for some in rows.iter_slices(_AT_ONCE):
+        asked(connection, query, _arrays(some, types))
 
 
 def _delete(
-    connection: Connection, table: TableName, rows: TextRows, identity: Sequence[str]
+    connection: Connection, table: TableName, rows: pl.DataFrame, identity: Sequence[str]
 ) -> None:
     """Identities with NULL in the same columns at a time: so each statement can use an index."""
-    texts = rows.texts.select(identity)
-    types = {name: rows.types[name] for name in identity}
-    nulls = texts.select(pl.all().is_null())
-    for pattern in nulls.unique().iter_rows(named=True):  # a few: one for each set of columns
+    gone = rows.select(identity)
+    types = types_of(gone.schema)
+    patterns = gone.select(pl.all().is_null()).unique()
+    for pattern in patterns.iter_rows(named=True):  # a few: one for each set of columns
         alike = pl.all_horizontal(pl.col(name).is_null() == null for name, null in pattern.items())
         same = sql.SQL(" AND ").join(_same(name, null) for name, null in pattern.items())
-        for some in texts.filter(alike).iter_slices(_AT_ONCE):
-            gone = TextRows(some, types)
-            query = sql.SQL("DELETE FROM {} AS t USING (SELECT {} FROM {}) AS g ({}) WHERE {}")
-            names = _names(types)
-            composed = query.format(table.quoted, _values(gone), _unnested(gone), names, same)
-            asked(connection, composed, gone.arrays())
+        query = sql.SQL("DELETE FROM {} AS t USING (SELECT {} FROM {}) AS g ({}) WHERE {}").format(
+            table.quoted, _values(types), _unnested(types), _names(types), same
+        )
+        for some in gone.filter(alike).iter_slices(_AT_ONCE):
+            asked(connection, query, _arrays(some, types))
 
 
 def _same(name: str, null: Any) -> sql.Composed:
@@ -216,23 +236,33 @@ def _same(name: str, null: Any) -> sql.Composed:
     return sql.SQL(condition).format(sql.Identifier(name))
 
 
-def _names(columns: Sequence[str] | Any) -> sql.Composed:
+def _names(columns: Iterable[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, columns))
 
 
-def _unnested(rows: TextRows) -> sql.Composed:
+def _arrays(rows: pl.DataFrame, types: Mapping[str, str]) -> list[BinaryArray | str]:
+    """A parameter for each column, with all its values."""
+    return [
+        array_of(rows[name], kind)
+        if can_be_sent(rows[name], kind)
+        else literal_of(rows[name], kind)
+        for name, kind in types.items()
+    ]
+
+
+def _unnested(types: Mapping[str, str]) -> sql.Composed:
     """The arrays of the parameters side by side; lists as text, for arrays cannot hold arrays."""
     casts = ", ".join(
         f"${nth}::{'text' if kind.endswith('[]') else kind}[]"
-        for nth, kind in enumerate(rows.types.values(), 1)
+        for nth, kind in enumerate(types.values(), 1)
     )
-    columns = ", ".join(f"c{nth}" for nth in range(1, len(rows.types) + 1))
+    columns = ", ".join(f"c{nth}" for nth in range(1, len(types) + 1))
     return sql.Composed([sql.SQL(f"unnest({casts}) AS u ({columns})")])
 
 
-def _values(rows: TextRows) -> sql.Composed:
+def _values(types: Mapping[str, str]) -> sql.Composed:
     values = ", ".join(
         f"c{nth}::{kind}" if kind.endswith("[]") else f"c{nth}"
-        for nth, kind in enumerate(rows.types.values(), 1)
+        for nth, kind in enumerate(types.values(), 1)
     )
     return sql.Composed([sql.SQL(values)])

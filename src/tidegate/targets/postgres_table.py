@@ -15,6 +15,7 @@ from tidegate.pipeline.masking import listed
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.postgres.address import LONGEST_NAME
 from tidegate.postgres.connecting import Connection
+from tidegate.targets.postgres_binary import BinaryArray, BinaryArrayDumper
 from tidegate.targets.postgres_text import type_of
 
 PUBLISHED: Final = "tidegate_streaming_published"
@@ -137,15 +138,25 @@ def _facts(connection: Connection, name: TableName, rights: Sequence[str]) -> Ta
     return TableFacts(
         plain=plain,
         missing_rights=tuple(missing),
-        columns={
-            column: Column(type=kind, nullable=nullable, filled=filled)
-            for column, kind, nullable, filled in asked(connection, _COLUMNS, [oid])
-        },
+        columns=_columns(connection, oid),
         unique=tuple(
             UniqueIndex(columns=frozenset(columns), nulls_are_equal=nulls)
             for columns, nulls in asked(connection, _UNIQUE, [oid])
         ),
     )
+
+
+def columns_of(connection: Connection, name: TableName) -> dict[str, Column]:
+    """The columns of a table; none if there is no table."""
+    found = asked(connection, _TABLE, [name.schema, name.table, []])
+    return _columns(connection, found[0][0]) if found else {}
+
+
+def _columns(connection: Connection, oid: int) -> dict[str, Column]:
+    return {
+        column: Column(type=kind, nullable=nullable, filled=filled)
+        for column, kind, nullable, filled in asked(connection, _COLUMNS, [oid])
+    }
 
 
 def is_there(connection: Connection, name: TableName) -> bool:
@@ -158,6 +169,7 @@ def asked(
 ) -> list[tuple[Any, ...]]:
     """The rows of a statement with places $1, $2, ...: a % in a name is no place."""
     cursor: RawCursor[tuple[Any, ...]] = RawCursor(connection)
+    cursor.adapters.register_dumper(BinaryArray, BinaryArrayDumper)
     cursor.execute(query, values)
     return cursor.fetchall() if cursor.description else []
 

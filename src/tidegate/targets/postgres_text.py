@@ -1,23 +1,18 @@
-"""Rows as the text that PostgreSQL reads: by COPY, or in arrays of a statement.
+"""Columns as text that PostgreSQL reads, and the types in which it holds them.
 
-    rows -> [text columns, and the type of each] in the task -> staged -> CSV | arrays -> server
-
-Whole columns are turned into text, no row is looked at by itself.
+Every type has a text; what cannot be sent in binary goes this way. Whole columns are turned into
+text, no row is looked at by itself.
 """
 
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-
-from tidegate.targets.blobs import table_of_bytes, table_to_bytes
 
 _PLAIN: Final[Mapping[object, str]] = {
     pl.Boolean: "boolean",
@@ -55,45 +50,27 @@ def type_of(dtype: pl.DataType) -> str | None:
     return _PLAIN.get(type(dtype))
 
 
+def types_of(schema: pl.Schema) -> dict[str, str]:
+    """The types of columns that have one."""
+    return {name: kind for name, dtype in schema.items() if (kind := type_of(dtype)) is not None}
+
+
 def _instance(dtype: object) -> pl.DataType:
     return dtype() if isinstance(dtype, type) else dtype  # type: ignore[return-value]  # of Polars
 
 
-@dataclass(frozen=True, slots=True)
-class TextRows:
-    """Rows whose columns are text, NULL where they were NULL, and the types they are read as."""
-
-    texts: pl.DataFrame
-    types: Mapping[str, str]
-
-    def csv(self) -> bytes:
-        """For COPY: NULL is nothing, an empty text is quoted."""
-        sink = io.BytesIO()
-        self.texts.write_csv(sink, include_header=False, quote_style="non_numeric")
-        return sink.getvalue()
-
-    def arrays(self) -> list[str]:
-        """A literal of an array for each column: of its type, or of text where it holds lists."""
-        return [_array(self.texts[name], kind) for name, kind in self.types.items()]
-
-    def with_texts(self, texts: pl.DataFrame) -> TextRows:
-        """Some of the rows."""
-        return TextRows(texts, self.types)
-
-
-def encoded(rows: pl.DataFrame) -> bytes:
-    """What a task stages: a line with the types, then the text."""
-    types = {name: type_of(dtype) for name, dtype in rows.schema.items()}
+def csv_of(rows: pl.DataFrame) -> bytes:
+    """Rows for COPY: NULL is nothing, an empty text is quoted."""
     texts = pl.DataFrame([text_of(column) for column in rows.get_columns()])
-    return json.dumps(types).encode() + b"\n" + table_to_bytes(texts)
+    sink = io.BytesIO()
+    texts.write_csv(sink, include_header=False, quote_style="non_numeric")
+    return sink.getvalue()
 
 
-def decoded(blobs: Sequence[bytes]) -> TextRows:
-    """The rows of all that was staged, in order; they have the same columns."""
-    heads = [blob.partition(b"\n") for blob in blobs]
-    return TextRows(
-        pl.concat(table_of_bytes(rest) for _, _, rest in heads), json.loads(heads[0][0])
-    )
+def literal_of(column: pl.Series, kind: str) -> str:
+    """The values of a column as one array: of its type, or of text where it holds lists."""
+    inner = _elements(text_of(column), "text" if kind.endswith("[]") else kind)
+    return f"{{{inner.str.join(',').item()}}}"
 
 
 def text_of(column: pl.Series) -> pl.Series:
@@ -158,11 +135,6 @@ def _lists(column: pl.Series) -> pl.Series:
     return pl.DataFrame({"list": joined, "there": column.is_not_null()}).select(
         pl.when("there").then("list")
     )["list"]
-
-
-def _array(texts: pl.Series, kind: str) -> str:
-    inner = _elements(texts, "text" if kind.endswith("[]") else kind).str.join(",").item()
-    return f"{{{inner}}}"
 
 
 def _elements(texts: pl.Series, kind: str) -> pl.Series:

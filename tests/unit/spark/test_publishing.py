@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -13,7 +14,7 @@ from tidegate.pipeline import Target
 from tidegate.spark.publishing import Publisher
 from tidegate.state import SqliteDepot
 from tidegate.state.protocol import Manifest, Output, Part
-from tidegate.targets import TargetWriter, open_target
+from tidegate.targets import TargetWriter, memory_table, open_target
 
 ROWS = pl.DataFrame({"n": [1]})
 
@@ -66,6 +67,31 @@ def test_what_is_staged_beside_a_target_comes_out(tmp_path: Path) -> None:
     staged(writer, "2-1-a-output0")
     publisher(tmp_path, {"main": writer}).publish(committed("2-1-a-output0"))
     assert pl.read_parquet(tmp_path / "out" / "*.parquet").equals(ROWS)
+
+
+def in_commit(name: str) -> Manifest:
+    manifest = committed(name)
+    outputs = [
+        msgspec.structs.replace(each, in_target=False, in_commit=True) for each in manifest.outputs
+    ]
+    return msgspec.structs.replace(manifest, outputs=tuple(outputs))
+
+
+def test_what_was_in_the_commit_is_not_published(tmp_path: Path) -> None:
+    writer = opened("memory", name=str(tmp_path))
+    publisher(tmp_path, {"main": writer}).publish(in_commit("2-1-a-output0"))
+    assert memory_table(str(tmp_path)).epochs() == []
+
+
+def test_what_is_published_is_not_written_beside_the_commit(tmp_path: Path) -> None:
+    writer = opened("memory", name=str(tmp_path))
+    assert publisher(tmp_path, {"main": writer}).beside(committed("2-1-a-output0")) is None
+
+
+def test_rows_for_a_commit_need_a_target_that_is_in_it(tmp_path: Path) -> None:
+    writers = {"main": opened("memory", name=str(tmp_path))}
+    with pytest.raises(StateLost, match="'main' were staged for the database of the store"):
+        publisher(tmp_path, writers).beside(in_commit("2-1-a-output0"))
 
 
 def test_what_older_tokens_staged_and_nobody_names_goes(tmp_path: Path) -> None:

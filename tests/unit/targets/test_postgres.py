@@ -490,9 +490,47 @@ def test_rows_of_the_first_revision_are_new_and_others_may_be_there(postgres: Pl
     change = change_of(parts, IDENTITY)
     assert change.new is not None
     assert change.again is not None
-    assert change.new.texts["user"].to_list() == ["ann", "bob"]
-    assert change.again.texts["user"].to_list() == ["eve"]
+    assert change.new["user"].to_list() == ["ann", "bob"]
+    assert change.again["user"].to_list() == ["eve"]
     assert change_of(parts[:1], ()).identity == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "made", "text"),
+    [
+        (pl.Series("x", ["a", None]), "text", False),
+        (pl.Series("x", ["a", None]), "varchar(5)", False),
+        (pl.Series("x", [1, None], dtype=pl.Int32), "integer", False),
+        (pl.Series("x", [1, None], dtype=pl.Int32), "bigint", True),
+        (pl.Series("x", [[1], None]), "bigint[]", True),
+        (pl.Series("x", [-(10**18), None]).cast(pl.Datetime("us")), "timestamp", True),
+    ],
+)
+def test_rows_go_as_text_only_where_they_must(
+    postgres: Place,
+    owner: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    column: pl.Series,
+    made: str,
+    text: bool,
+) -> None:
+    owner.execute(f"CREATE TABLE sessions (n bigint, x {made})".encode())
+    writer = opened(postgres, mode="append")
+    table = pl.DataFrame([pl.Series("n", [1, 2]), column])
+    writer.check((), table.schema)
+    writer.prepare(table.schema)
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("as text")
+
+    monkeypatch.setattr("tidegate.targets.postgres_rows.csv_of", refuse)
+    part = stage(writer, table)
+    if text:
+        with pytest.raises(RuntimeError, match="as text"):
+            writer.publish(key(1), [part])
+    else:
+        writer.publish(key(1), [part])
+        assert writer.rows()["x"].to_list() == column.to_list()
 
 
 def test_rows_that_are_there_in_spite_of_all_are_replaced(postgres: Place) -> None:
