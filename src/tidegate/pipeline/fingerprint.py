@@ -166,7 +166,10 @@ def _place(name: str, value: Any) -> Any:
 
 def _address(url: str) -> str:
     if "://" in url:
-        return masked_text(USER_IN_URL.sub("", url.partition("?")[0]))
+        kind, _, rest = url.partition("://")
+        server, slash, path = rest.partition("/")
+        place = f"{kind}://{server.rpartition('@')[2]}{slash}{path}"  # a password may hold a ?
+        return masked_text(USER_IN_URL.sub("", place.partition("?")[0]))
     return " ".join(sorted(pair[0] for pair in _DSN_PLACE.finditer(url)))
 
 

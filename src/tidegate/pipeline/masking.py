@@ -20,6 +20,8 @@ _SECRET_NAME: Final = re.compile(
 USER_IN_URL: Final = re.compile(
     r"(?<=://)(?:[^\s/?#@:]*:(?!\d+(?:/|$))\S*@|[^\s/?#@]*@)"  # a password may hold a slash
 )
+_WHOLE_USER: Final = re.compile(r"(?<=://).*(?=@)", re.DOTALL)
+"""Where nothing but an address is written, a password may hold anything, blanks too."""
 _SECRET_PAIR: Final = re.compile(
     r"(?P<name>(?:password|passwd|pwd|passfile|secret|token|api_?key|access_?key)[\w.-]*['\"]?)"
     r"(?P<equals>\s*[=:]\s*)(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&;,}]+)",
@@ -51,7 +53,7 @@ def masked(name: str, value: Any) -> Any:
     if secret_name(name):
         return MASK
     if isinstance(value, str):
-        return masked_text(value)
+        return masked_text(_WHOLE_USER.sub(MASK, value) if name.lower() == "url" else value)
     if isinstance(value, Mapping):
         return {key: masked(str(key), item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -238,7 +238,7 @@ def _column_problems(facts: TableFacts, name: TableName, schema: pl.Schema) -> I
         wanted, there = type_of(dtype) or "", facts.columns.get(column)
         if there is None:
             add = f"ALTER TABLE {name} ADD COLUMN {_quoted(column)} {wanted}"
-            hint = did_you_mean(column, facts.columns, add)
+            hint = did_you_mean(column, [each for each in facts.columns if each not in schema], add)
             found = f"the table {name} without the column {column!r}"
             yield Problem(_AT, found, f"a column {column!r} of type {wanted}", hint)
         elif not holds(there.type, wanted):

@@ -262,6 +262,9 @@ def test_every_parameter_of_a_window_is_in_the_fingerprint(old: Data, new: Data)
     [
         ("postgresql://ann:pw@db:5432/x?sslmode=require", "postgresql://db:5432/x"),
         ("postgresql://db:5432/x", "postgresql://db:5432/x"),
+        ("postgresql://ann:p?w@db:5432/x?sslmode=require", "postgresql://db:5432/x"),
+        ("postgresql://ann:p w@db:5432/x", "postgresql://db:5432/x"),
+        ("postgresql://ann:p/w@db:5432/x", "postgresql://db:5432/x"),
         ("jdbc:postgresql://db/x?user=a&password=pw", "jdbc:postgresql://db/x"),
         ("host=db port=5432 user=ann password=pw dbname=x", "dbname=x host=db port=5432"),
     ],

@@ -62,6 +62,12 @@ def test_secrets_are_masked_however_deep_they_are() -> None:
     }
 
 
+@pytest.mark.parametrize("password", [SECRET, f"a {SECRET}", f"a?{SECRET}", f"a/b {SECRET}@c"])
+def test_a_password_in_an_address_may_hold_anything(password: str) -> None:
+    options = {"url": f"postgresql://ann:{password}@db:5432/x", "table": "t"}
+    assert masked("options", options) == {"url": "postgresql://***@db:5432/x", "table": "t"}
+
+
 def test_long_values_are_cut() -> None:
     assert len(shown("x" * 1000)) == 120
 
