@@ -24,6 +24,8 @@ class Bounds:
     live: float | None
     join: float
     hot: float
+    postgres: float
+    """Of the rate with state in sqlite and results in files, with both in PostgreSQL."""
 
 
 FULL = Bounds(
@@ -34,6 +36,7 @@ FULL = Bounds(
     live=2.0,
     join=4.0,
     hot=2.0,
+    postgres=0.5,
 )
 
 SMALL = Bounds(
@@ -44,6 +47,7 @@ SMALL = Bounds(
     live=None,
     join=2.0,
     hot=2.0,
+    postgres=0.4,
 )
 
 BOUNDS = SMALL if QUICK else FULL

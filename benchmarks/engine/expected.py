@@ -68,6 +68,7 @@ class Semantics:
 
 SEMANTICS = {
     "tidegate": Semantics(apart=">", passes=">", watermark_unit_us=1),
+    "postgres": Semantics(apart=">", passes=">", watermark_unit_us=1),
     "spark": Semantics(apart=">", passes=">=", watermark_unit_us=1000),
 }
 

@@ -9,8 +9,8 @@ import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from benchmarks.engine.cases import Case, Drain
 from benchmarks.engine.expected import check, check_pairs
 from benchmarks.engine.files import empty_folder, written
 from benchmarks.engine.memory import watch
+from benchmarks.engine.postgres_sessions import URL
 from benchmarks.engine.run_side import jobs
 from benchmarks.engine.sides import Batch, Job, System
+from tests.postgres_server import DURABLE, running_server
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 1800
@@ -100,7 +102,7 @@ def measure(system: System, case: Case) -> Measured:
 def _checked(system: System, case: Case, job: Job) -> int:
     if case.query == "joins":
         return check_pairs(system, job.data, job.output, delta_ms=job.gap_ms)
-    flushed = system == "tidegate" and job.on_end == "flush"
+    flushed = system != "spark" and job.on_end == "flush"
     return check(system, job.data, job.output, gap_ms=job.gap_ms, flushed=flushed)
 
 
@@ -109,7 +111,10 @@ def _run(system: System, case: Case, data: Path, scratch: Path) -> tuple[list[An
     command += ["--system", system, "--case", case.name, "--data", str(data)]
     command += ["--scratch", str(scratch)]
     report, errors = scratch / "report.json", scratch / "errors.txt"
-    with report.open("wb") as out, errors.open("wb") as err, _started(command, out, err) as child:
+    with ExitStack() as stack:
+        more = stack.enter_context(_server()) if system == "postgres" else {}
+        out, err = (stack.enter_context(each.open("wb")) for each in (report, errors))
+        child = stack.enter_context(_started(command, out, err, more))
         peak_bytes = watch(child, TIMEOUT_S)
     if child.returncode:
         said = errors.read_text()[-4000:]
@@ -118,10 +123,20 @@ def _run(system: System, case: Case, data: Path, scratch: Path) -> tuple[list[An
 
 
 @contextmanager
-def _started(command: list[str], out: Any, err: Any) -> Iterator[subprocess.Popen[bytes]]:
+def _server() -> Iterator[dict[str, str]]:
+    """A PostgreSQL that outlives a power cut, as in production; its address for the child."""
+    with running_server(DURABLE) as server:
+        yield {URL: server.url}
+
+
+@contextmanager
+def _started(
+    command: list[str], out: Any, err: Any, more: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """The process in a group of its own, which ends with this block however it is left."""
     # a setting of the kernel benchmarks: here each system must do with what users have
     environment = {key: value for key, value in os.environ.items() if key != "POLARS_MAX_THREADS"}
+    environment |= more
     child = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=out, stderr=err, start_new_session=True
     )

@@ -28,7 +28,7 @@ from tidegate.spark.session import OWN_JVM_OPTIONS
 
 def main() -> None:
     arguments = _arguments()
-    own = OWN_JVM_OPTIONS if arguments.system == "tidegate" else ""
+    own = "" if arguments.system == "spark" else OWN_JVM_OPTIONS
     spark = session.start(arguments.scratch, own)
     case = CASES[arguments.case]
     passes = [
@@ -63,6 +63,8 @@ def _timed(spark: SparkSession, module: str, job: Job) -> dict[str, Any]:
     outcome = side.run_pass(spark, job)
     seconds = time.perf_counter() - started
     side.let_go(spark)
+    if hasattr(side, "keep"):
+        side.keep(job)
     return {"seconds": seconds, "outcome": asdict(outcome)}
 
 

@@ -2,7 +2,8 @@
 
 For each system and query there is a module (`spark_sessions`, `tidegate_joins`, ...) with
 `run_pass(spark, job) -> Outcome`: from nothing to all files read and all output visible; and
-`let_go(spark)`, not timed, which frees what a pass left in memory.
+`let_go(spark)`, not timed, which frees what a pass left in memory; and where output is not files,
+`keep(job)`, not timed either, which writes it to some.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Literal
 
 from benchmarks.engine.cases import OnEnd
 
-System = Literal["spark", "tidegate"]
-SYSTEMS: tuple[System, ...] = ("spark", "tidegate")
+System = Literal["spark", "tidegate", "postgres"]
+"""`postgres` is Tidegate with state and results in PostgreSQL."""
+SYSTEMS: tuple[System, ...] = ("spark", "tidegate", "postgres")
 
 
 @dataclass(frozen=True, kw_only=True)

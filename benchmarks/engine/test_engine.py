@@ -82,6 +82,20 @@ def test_a_small_batch_takes_less_time_than_in_spark(summary: Summary) -> None:
 
 
 @pytest.mark.skipif(QUICK, reason="at full size only: a small run takes minutes")
+@pytest.mark.parametrize("name", ["W1", "W2"])
+def test_state_and_results_in_postgres_cost_half_the_rate_at_most(
+    name: str, summary: Summary
+) -> None:
+    files, postgres = (measure(system, CASES[name]) for system in ("tidegate", "postgres"))
+    show([files, postgres])
+    share = postgres.warm.events_per_s / files.warm.events_per_s
+    summary.at_least(
+        f"{name}: warm rate with PostgreSQL over that with files", share, BOUNDS.postgres
+    )
+    summary.settle()
+
+
+@pytest.mark.skipif(QUICK, reason="at full size only: a small run takes minutes")
 def test_streams_are_joined_faster_than_by_spark(summary: Summary) -> None:
     spark, tidegate = both("join")
     warm = spark.warm.seconds / tidegate.warm.seconds

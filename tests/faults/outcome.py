@@ -69,7 +69,7 @@ def outcome(folder: Path) -> Outcome:
     try:
         return Outcome(
             sent={channel: _sent(folder / channel) for channel in CHANNELS},
-            state=_state(store.depot, recovered),
+            state=state_of(store.depot, recovered),
             epoch=recovered.epoch,
             offsets=recovered.last.offsets if recovered.last else {},
             watermarks=recovered.last.watermarks if recovered.last else {},
@@ -111,7 +111,8 @@ def _sent(folder: Path) -> dict[int, Rows]:
     }
 
 
-def _state(depot: Depot, recovered: Recovered) -> Rows:
+def state_of(depot: Depot, recovered: Recovered) -> Rows:
+    """Whatever is held and not forgotten, sorted."""
     if recovered.last is None:
         return []
     watermark_us = recovered.last.watermarks["watermark_us"]

@@ -66,7 +66,7 @@ def epoch(
     stream.put(pl.DataFrame(in_us, schema=schema, orient="row"))
     if watermark_s is not None:
         stream.advance(watermark_s * SECOND)
-    engine.run(engine.poll(now_us=0))
+    engine.run(engine.poll(now_us=engine.folder.folded_us))
 
 
 def table(folder: Path) -> dict[str, list[Any]]:
