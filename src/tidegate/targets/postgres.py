@@ -10,14 +10,13 @@ one is there without the other. Any other database remembers the last epoch of e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import polars as pl
 from psycopg.conninfo import conninfo_to_dict
 
-from tidegate.errors import Problem
+from tidegate.errors import Problem, StoreUnavailable
 from tidegate.pipeline import MAIN, StateStore, Target
 from tidegate.pipeline.masking import MASK, shown
 from tidegate.pipeline.wording import missing_key
@@ -27,9 +26,18 @@ from tidegate.postgres.pool import pooled
 from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.options import CHANGE, identity_problems, refuse, unknown_options
 from tidegate.targets.postgres_reading import rows_of
-from tidegate.targets.postgres_rows import change_of, first_time, published_epoch, refused, write
+from tidegate.targets.postgres_rows import (
+    Change,
+    change_of,
+    first_time,
+    published_epoch,
+    refused,
+    write,
+)
 from tidegate.targets.postgres_table import (
+    Place,
     TableName,
+    is_there,
     make_published,
     make_table,
     name_problems,
@@ -38,6 +46,8 @@ from tidegate.targets.postgres_table import (
     type_problems,
 )
 from tidegate.targets.protocol import EpochKey, StagedRows
+
+T = TypeVar("T")
 
 _SESSION: Final = "tidegate target"
 _DEFAULT_SCHEMA: Final = "public"
@@ -70,18 +80,28 @@ class PostgresWriter:
         problems = [*identity_problems(identity, schema)]
         problems += [*name_problems(schema), *type_problems(schema)]
         refuse(problems, self.channel)
-        with self._connected() as connection, transaction(connection, "READ ONLY"):
-            place = place_of(connection, self.table, self._rights(schema))
+        place = self._tried(self._place_for(schema))
         refuse(place_problems(place, self.table, schema, self._key(schema)), self.channel)
+
+    def _place_for(self, schema: pl.Schema) -> Callable[[Connection], Place]:
+        def look(connection: Connection) -> Place:
+            with transaction(connection, "READ ONLY"):
+                return place_of(connection, self.table, self._rights(schema))
+
+        return look
 
     def prepare(self, schema: pl.Schema) -> None:
         """Make the table for rows of this schema, where there is none."""
-        with self._connected() as connection, transaction(connection):
-            connection.execute(_MAKING, [str(self.table)])
-            if place_of(connection, self.table, ()).facts is None:
-                make_table(connection, self.table, schema, self._key(schema))
-            if not self.in_commit:
-                make_published(connection, self.table.schema)
+
+        def make(connection: Connection) -> None:
+            with transaction(connection):
+                connection.execute(_MAKING, [str(self.table)])
+                if not is_there(connection, self.table):
+                    make_table(connection, self.table, schema, self._key(schema))
+                if not self.in_commit:
+                    make_published(connection, self.table.schema)
+
+        self._tried(make)
 
     def encode(self, rows: pl.DataFrame) -> bytes:
         """An Arrow stream: how a table wants its rows is known when they are written."""
@@ -90,15 +110,16 @@ class PostgresWriter:
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Apply the epoch in a transaction of its own, unless it is in."""
         change = change_of(parts, self.identity if self.upserts else ())
-        if change.nothing:
-            return
-        with self._connected() as connection, transaction(connection):
+        if not change.nothing:
+            self._tried(lambda connection: self._published(connection, key, change))
+
+    def _published(self, connection: Connection, key: EpochKey, change: Change) -> None:
+        with transaction(connection), refused(self.address, self.table):
             connection.execute("SET LOCAL synchronous_commit = on")
-            with refused(self.address, self.table):
-                if self.in_commit:  # staged while the table was elsewhere
-                    make_published(connection, self.table.schema)
-                if first_time(connection, self.table.schema, key):
-                    write(connection, self.table, change)
+            if self.in_commit:  # staged while the table was elsewhere
+                make_published(connection, self.table.schema)
+            if first_time(connection, self.table.schema, key):
+                write(connection, self.table, change)
 
     def beside(self, parts: Sequence[StagedRows]) -> Callable[[Connection], None]:
         """What applies the epoch inside a transaction of the store."""
@@ -114,13 +135,11 @@ class PostgresWriter:
         """The last epoch that the database remembers; beside the state none is remembered."""
         if self.in_commit:
             return None
-        with self._connected() as connection:
-            return published_epoch(connection, self.table.schema, key)
+        return self._tried(lambda each: published_epoch(each, self.table.schema, key))
 
     def rows(self) -> pl.DataFrame:
         """The table as it is now; without columns if there is none."""
-        with self._connected() as connection:
-            return rows_of(connection, self.table)
+        return self._tried(lambda connection: rows_of(connection, self.table))
 
     def _key(self, schema: pl.Schema) -> tuple[str, ...]:
         """The columns by which rows are replaced; changes of rows never are."""
@@ -129,10 +148,14 @@ class PostgresWriter:
     def _rights(self, schema: pl.Schema) -> tuple[str, ...]:
         return ("SELECT", "INSERT", "UPDATE", "DELETE") if self._key(schema) else ("INSERT",)
 
-    @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        with pooled(self.address, _SESSION) as connection:
-            yield connection
+    def _tried(self, act: Callable[[Connection], T]) -> T:
+        """Try twice: a connection that was kept may have died. What is done, is done once."""
+        try:
+            with pooled(self.address, _SESSION) as connection:
+                return act(connection)
+        except StoreUnavailable:
+            with pooled(self.address, _SESSION) as connection:
+                return act(connection)
 
 
 def open_postgres(
