@@ -265,6 +265,19 @@ def test_a_check_makes_no_table(
     assert len(caught.value.problems) == 5
 
 
+def test_two_channels_do_not_share_a_table_of_other_columns(home: Home, postgres: Place) -> None:
+    pipeline = home.pipeline(
+        home.memory(clicks(("ann", 1))),
+        window=tumbling(late_data="side_output"),
+        state_store=in_postgres(postgres),
+        target=results(postgres),
+        late=results(postgres),
+    )
+    with pytest.raises(ConfigError, match=r"without the column 'ts'") as caught:
+        home.run(pipeline)
+    assert {problem.at for problem in caught.value.problems} == {"late.options.table"}
+
+
 # --- elsewhere ---
 
 

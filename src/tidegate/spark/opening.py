@@ -183,10 +183,15 @@ def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
 
 
 def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
-    """Make the tables that are missing: rows of an epoch find them, or the epoch fails."""
-    for channel, writer in writers.items():
-        if needs_preparing(writer):
-            writer.prepare(_schema_of(plan, channel))
+    """Make the tables that are missing: rows of an epoch find them, or the epoch fails.
+
+    Two channels may name one table: what the first has made, the other must be able to use.
+    """
+    made = {channel: writer for channel, writer in writers.items() if needs_preparing(writer)}
+    for channel, writer in made.items():
+        writer.prepare(_schema_of(plan, channel))
+    if len(made) > 1:
+        check_targets(plan, made)
 
 
 def _schema_of(plan: Plan, channel: str) -> pl.Schema:

@@ -147,6 +147,10 @@ def _hint(error: psycopg.Error) -> str:
         (errors.UndefinedColumn, "give the table its column back"),
         (errors.CharacterNotInRepertoire, "take zero bytes out in the transform of the source"),
         (errors.UntranslatableCharacter, "take zero bytes out in the transform of the source"),
+        (
+            errors.ProgramLimitExceeded,
+            "keys are too long for an index: shorten them in the transform",
+        ),
         (errors.IntegrityError, "drop the constraint, or keep such rows out in the transform"),
     ]
     told = next((text for kind, text in hints if isinstance(error, kind)), "")

@@ -194,6 +194,13 @@ def test_operators_that_read_each_other_are_all_named() -> None:
     ]
 
 
+@pytest.mark.parametrize("window", [session(emit="on_update"), session(late_data="reopen")])
+def test_a_table_that_only_takes_rows_takes_no_window_twice(window: Data) -> None:
+    target = {"format": "postgres", "mode": "append", "options": {"table": "t"}}
+    (problem,) = problems_of(lambda: Pipeline.from_dict(pipeline(window=window, target=target)))
+    assert problem.found.endswith("which may send a window again, to postgres, which only appends")
+
+
 def test_a_refused_emit_strategy_says_which_targets_take_it() -> None:
     data = pipeline(window=session(emit="on_update"), target=PARQUET)
     (problem,) = problems_of(lambda: Pipeline.from_dict(data))

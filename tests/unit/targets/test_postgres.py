@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,11 +49,7 @@ class Prepared:
         self.writer.check(identity, schema)
 
     def encode(self, table: pl.DataFrame) -> bytes:
-        columns = {*self.writer.identity, *table.columns} - {*table.columns}
-        if not columns and table.columns != [*self.writer.identity]:
-            self.writer.prepare(table.schema)
-        elif table.columns == [*self.writer.identity]:
-            self.writer.prepare(SCHEMA)
+        self.writer.prepare(SCHEMA if table.columns == [*IDENTITY] else table.schema)
         return self.writer.encode(table)
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
@@ -226,6 +223,18 @@ def test_a_zero_byte_is_told_with_the_way_out(postgres: Place) -> None:
     writer = made(postgres)
     with pytest.raises(TargetRefused, match=r"hint: take zero bytes out in the transform"):
         writer.publish(key(1), [stage(writer, rows(("a\0b", 0, 1)))])
+
+
+def test_a_key_that_no_index_can_hold_is_told_with_the_way_out(postgres: Place) -> None:
+    writer = made(postgres)
+    part = stage(writer, rows((random_text(20_000), 0, 1)))
+    with pytest.raises(TargetRefused, match=r"index row (.|\n)*hint: keys are too long"):
+        writer.publish(key(1), [part])
+
+
+def random_text(length: int) -> str:
+    """One that cannot be made smaller."""
+    return random.Random(1).randbytes(length // 2).hex()
 
 
 def test_the_last_epoch_that_is_out_is_known(postgres: Place) -> None:
