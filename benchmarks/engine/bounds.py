@@ -26,6 +26,7 @@ class Bounds:
     hot: float
     postgres: float
     """Of the rate with state in sqlite and results in files, with both in PostgreSQL."""
+    recovery_s: float = 15.0
 
 
 FULL = Bounds(

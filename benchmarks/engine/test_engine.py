@@ -14,6 +14,7 @@ import pytest
 from benchmarks.engine.bounds import BOUNDS
 from benchmarks.engine.cases import CASES
 from benchmarks.engine.measuring import Measured, measure
+from benchmarks.engine.recovery import LIVE, recovered
 from benchmarks.engine.report import ratios, show, show_summary
 from benchmarks.engine.workloads import Edges, LiveSessions
 from benchmarks.size import QUICK
@@ -92,6 +93,16 @@ def test_state_and_results_in_postgres_cost_half_the_rate_at_most(
     summary.at_least(
         f"{name}: warm rate with PostgreSQL over that with files", share, BOUNDS.postgres
     )
+    summary.settle()
+
+
+@pytest.mark.skipif(QUICK, reason="at full size only: a small run takes minutes")
+def test_a_million_live_sessions_in_postgres_are_taken_over_soon(summary: Summary) -> None:
+    found = recovered()
+    assert found["rows"] == 250_000
+    assert found["filled"] >= LIVE * 0.99  # the last count may be some epochs old
+    what = "1M live sessions in PostgreSQL: s until a new driver's first commit"
+    summary.at_most(what, found["seconds"], BOUNDS.recovery_s)
     summary.settle()
 
 
