@@ -30,6 +30,7 @@ from tidegate.errors import TargetRefused
 from tidegate.postgres.connecting import Connection
 from tidegate.postgres.pool import close_idle
 from tidegate.targets import EpochKey, StagedRows, TargetWriter
+from tidegate.targets.blobs import table_of_bytes
 from tidegate.targets.postgres import PostgresWriter
 from tidegate.targets.postgres_rows import change_of, first_time
 
@@ -97,6 +98,18 @@ class TestAppends(TableContract):
 
 
 # --- writing ---
+
+
+def test_rows_are_staged_in_the_order_of_their_key_and_changes_as_they_came(
+    postgres: Place,
+) -> None:
+    writer = opened(postgres)
+    table = rows(("bob", 0, 1), ("ann", 5, 2), (None, 0, 3), ("ann", 0, 4), ("ann", 0, 5))
+    in_order = rows((None, 0, 3), ("ann", 0, 4), ("ann", 0, 5), ("ann", 5, 2), ("bob", 0, 1))
+    assert_frame_equal(table_of_bytes(writer.encode(table)), in_order)
+    changes = table.with_columns(op=pl.lit("+I"))
+    assert_frame_equal(table_of_bytes(writer.encode(changes)), changes)
+    assert_frame_equal(table_of_bytes(replace(writer, upserts=False).encode(table)), table)
 
 
 def with_revisions(*values: tuple[str | None, int, int], revision: int) -> pl.DataFrame:
