@@ -15,6 +15,9 @@ from tidegate.errors import SparkUnavailable
 from tidegate.spark.jvm_output import silence, without_noise
 
 OWN_SETTINGS: Mapping[str, str] = {
+    # A lost shuffle file makes Spark forget the only executor there is, in this very process.
+    # Jobs go on all the same; but its heartbeats fail, and after sixty of them the JVM would exit.
+    "spark.executor.heartbeat.maxFailures": str(2**31 - 1),
     "spark.python.unix.domain.socket.enabled": "true",  # half the latency of a Python stage
     "spark.shuffle.compress": "false",  # Arrow blobs on a local disk: compressing costs more
     "spark.sql.session.timeZone": "UTC",
