@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.fix_postgres", "tests.fix_spark"]
@@ -17,3 +18,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tidegate")
+
+SLOW_FIRST = ("tests/faults", "tests/unit/test_", "tests/integration", "tests/unit/cli")
+"""Files whose tests take seconds each: begun last, one of them would be waited for alone."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long; within that, the order is whatever it was."""
+
+    def place(item: pytest.Item) -> int:
+        found = (nth for nth, each in enumerate(SLOW_FIRST) if item.nodeid.startswith(each))
+        return next(found, len(SLOW_FIRST))
+
+    items.sort(key=place)
