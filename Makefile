@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+ARCHIVE := $(VENV)/.archive
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check format docs demo test nightly bench lock clean
@@ -17,6 +18,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 is missing: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(ARCHIVE): $(STAMP)
+	@scripts/need-java
+	@$(BIN)/python -m tidegate.spark.class_archive
 	@touch $@
 
 check: setup ## format, lint, types, architecture: seconds
@@ -36,12 +42,12 @@ demo: setup ## click sessions on Spark, killed on the way, checked, with a repor
 	@scripts/need-java
 	@$(BIN)/tidegate demo
 
-test: setup ## all tests, with the real servers they need
+test: setup $(ARCHIVE) ## all tests, with the real servers they need
 	@scripts/need-java
 	@scripts/need-postgres
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-nightly: setup ## the long tests: runs killed at many random moments
+nightly: setup $(ARCHIVE) ## the long tests: runs killed at many random moments
 	@scripts/need-java
 	@scripts/need-postgres
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 def settings(folder: Path) -> dict[str, str]:
     """Return Spark's settings, with everything it writes in `folder`; imports it, as `spark`."""
+    from tidegate.spark.class_archive import archive_options  # noqa: PLC0415
     from tidegate.spark.session import OWN_SETTINGS, quiet_option  # noqa: PLC0415
 
     return {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": quiet_option(),
+        "spark.driver.extraJavaOptions": f"{quiet_option()} {archive_options()}",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.heartbeat.maxFailures": OWN_SETTINGS[
             "spark.executor.heartbeat.maxFailures"

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidegate.errors import SparkUnavailable
+from tidegate.spark.class_archive import archive_options
 from tidegate.spark.jvm_output import silence, without_noise
 
 OWN_SETTINGS: Mapping[str, str] = {
@@ -51,7 +52,7 @@ def _new_session() -> SparkSession:
     for name, value in OWN_SETTINGS.items():
         builder = builder.config(name, value)
     if "SPARK_CONF_DIR" not in os.environ:
-        options = f"{OWN_JVM_OPTIONS} {quiet_option()}"
+        options = f"{OWN_JVM_OPTIONS} {quiet_option()} {archive_options()}".strip()
         builder = builder.config("spark.driver.extraJavaOptions", options)
     if "MASTER" not in os.environ:
         builder = builder.master("local[*]")
