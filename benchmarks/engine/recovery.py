@@ -3,7 +3,7 @@
     python -m benchmarks.engine.recovery DATA SCRATCH
 
 Runs the pipeline over the files that are there, and prints as JSON the seconds from the start of
-the run (Spark is there already) to its first commit, the rows and how many windows are open.
+the run (Spark is there already) to its first commit, the rows and how many windows are held.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def recovered() -> dict[str, Any]:
         shutil.copy2(last, data)
         found = _run(server.url, data, scratch)
     shutil.rmtree(scratch)
-    return {**found, "filled": filled["open"]}
+    return {**found, "filled": filled["held"]}
 
 
 def _run(url: str, data: Path, scratch: Path) -> dict[str, Any]:
@@ -87,7 +87,11 @@ def main(data: Path, scratch: Path) -> None:
         shards=tidegate_sessions.SHARDS,
         on_epoch=lambda _: commits.append(time.perf_counter() - began),
     )
-    print(json.dumps({"seconds": commits[0], "rows": result.rows, "open": result.epochs[-1].open}))
+    print(
+        json.dumps(
+            {"seconds": commits[0], "rows": result.rows, "held": result.epochs[-1].state_rows}
+        )
+    )
     sys.stdout.flush()
     spark.stop()
 
