@@ -19,7 +19,10 @@ settings.register_profile(
 )
 settings.load_profile("tidegate")
 
-SLOW_FIRST = ("tests/faults", "tests/unit/test_", "tests/integration", "tests/unit/cli")
+SLOW_FIRST = (
+    *("tests/faults", "tests/unit/test_", "tests/integration", "tests/unit/cli"),
+    "tests/properties",
+)
 """Files whose tests take seconds each: begun last, one of them would be waited for alone."""
 
 
