@@ -17,17 +17,19 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import psutil
 import psycopg
 from psycopg import sql
 
 _DATABASE: Final = "tidegate"
+_ELSEWHERE: Final = "elsewhere"
 _PATIENCE_S: Final = 30.0
 _SETTINGS: Final = {
     "fsync": "off",
@@ -55,6 +57,7 @@ class Place:
     url: str
     schema: str
     role: str
+    database: str = _DATABASE
 
 
 @dataclass
@@ -106,9 +109,12 @@ class Server:
         """What the server said."""
         return (self.folder / "log").read_text(errors="replace")
 
-    def run(self, query: str | sql.Composed, *values: Any) -> list[tuple[Any, ...]]:
+    def run(
+        self, query: str | sql.Composed, *values: Any, database: str = _DATABASE
+    ) -> list[tuple[Any, ...]]:
         """Run a statement as the superuser, in a transaction of its own."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        url = _address(self.password, self.port, database)
+        with psycopg.connect(url, autocommit=True) as connection:
             cursor = connection.execute(query, values or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -128,7 +134,7 @@ class Server:
         )
         return int(self.run(query, role)[0][0])
 
-    def new_place(self, schema: str | None = None) -> Place:
+    def new_place(self, schema: str | None = None, database: str = _DATABASE) -> Place:
         """A new schema and a role that owns it and can do nothing else, not even temporary tables.
 
         A schema of this name that is there goes, with all that is in it.
@@ -136,21 +142,28 @@ class Server:
         role, password = f"r{secrets.token_hex(6)}", f"pw-{secrets.token_hex(8)}"
         name = schema or f"s{secrets.token_hex(6)}"
         quoted = {"role": sql.Identifier(role), "schema": sql.Identifier(name)}
-        self.run(
+        for statement in (
             sql.SQL("CREATE ROLE {role} LOGIN PASSWORD {password}").format(
                 password=sql.Literal(password), **quoted
-            )
-        )
-        self.run(sql.SQL("DROP SCHEMA IF EXISTS {schema} CASCADE").format(**quoted))
-        self.run(sql.SQL("CREATE SCHEMA {schema} AUTHORIZATION {role}").format(**quoted))
-        url = f"postgresql://{role}:{quote(password)}@127.0.0.1:{self.port}/{_DATABASE}"
-        return Place(url, name, role)
+            ),
+            sql.SQL("DROP SCHEMA IF EXISTS {schema} CASCADE").format(**quoted),
+            sql.SQL("CREATE SCHEMA {schema} AUTHORIZATION {role}").format(**quoted),
+        ):
+            self.run(statement, database=database)
+        url = f"postgresql://{role}:{quote(password)}@127.0.0.1:{self.port}/{database}"
+        return Place(url, name, role, database)
+
+    def new_place_elsewhere(self) -> Place:
+        """The same in another database: no transaction reaches both."""
+        if not self.run("SELECT 1 FROM pg_database WHERE datname = %s", _ELSEWHERE):
+            _make_database(self, _ELSEWHERE)
+        return self.new_place(database=_ELSEWHERE)
 
     def drop(self, place: Place) -> None:
         """Delete a place, with all that is in it; connections of its role are cut."""
         self.terminate_backends(place.role)
         role = sql.Identifier(place.role)
-        self.run(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
+        self.run(sql.SQL("DROP OWNED BY {} CASCADE").format(role), database=place.database)
         self.run(sql.SQL("DROP ROLE {}").format(role))
 
     def _tried(self) -> bool:
@@ -196,12 +209,17 @@ def _address(password: str, port: int, database: str = _DATABASE) -> str:
 
 
 @contextmanager
-def running_server(settings: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """A new server, stopped and deleted in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
+def running_server(
+    settings: Mapping[str, str] | None = None,
+    *,
+    wal: Path | None = None,
+    within: Path | None = None,
+) -> Iterator[Server]:
+    """A new server, stopped and deleted in the end; all of it, or its log, is where it is told."""
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-", dir=within))
     server = Server(folder, secrets.token_hex(16), dict(settings or {}))
     try:
-        _initialise(server)
+        _initialise(server, [] if wal is None else [f"--waldir={wal / 'wal'}"])
         server.start()
         _make_database(server)
         yield server
@@ -210,7 +228,67 @@ def running_server(settings: Mapping[str, str] | None = None) -> Iterator[Server
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _initialise(server: Server) -> None:
+@dataclass(frozen=True)
+class Disk:
+    """A file system that can be filled, and harms nobody but who uses it."""
+
+    folder: Path
+
+    def fill(self, but: int = 0) -> None:
+        """Take all that is free, but so many bytes."""
+        there = os.statvfs(self.folder)
+        self._ballast.write_bytes(bytes(max(0, there.f_bavail * there.f_frsize - but)))
+
+    def free(self) -> None:
+        """Give back what was taken."""
+        self._ballast.unlink()
+
+    @property
+    def _ballast(self) -> Path:
+        return self.folder / "ballast"
+
+
+@contextmanager
+def small_disk(megabytes: int) -> Iterator[Disk | None]:
+    """A disk of its own, in memory; None where this user cannot mount one."""
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-disk-"))
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m,mode=1777", "tidegate-disk", str(folder)]
+    mounted = os.getuid() == 0 and not subprocess.run(["mount", *options], check=False).returncode
+    try:
+        yield Disk(folder) if mounted else None
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        folder.rmdir()
+
+
+@dataclass(frozen=True)
+class FileLimit:
+    """Files of a server that cannot grow beyond a size, which anybody may tell a server of theirs.
+
+    To the server that is a disk that is full: a part of a block is written, and no more.
+    """
+
+    server: Server
+    limit: int
+
+    def fill(self, but: int = 0) -> None:
+        """From now on."""
+        self._limit(str(self.limit + but))
+
+    def free(self) -> None:
+        """No more."""
+        self._limit("unlimited")
+
+    def _limit(self, size: str) -> None:
+        with suppress(FileNotFoundError, psutil.NoSuchProcess):  # it may have ended of it
+            postmaster = psutil.Process(self.server.pid)
+            for each in (postmaster, *postmaster.children()):
+                command = ["prlimit", f"--pid={each.pid}", f"--fsize={size}:"]
+                subprocess.run([*_as_postgres(), *command], check=False)
+
+
+def _initialise(server: Server, more: Sequence[str]) -> None:
     password = server.folder / "password"
     password.write_text(server.password)
     if os.getuid() == 0:
@@ -222,18 +300,17 @@ def _initialise(server: Server) -> None:
         *("-D", str(server.folder / "data"), "-U", "postgres", "--no-sync"),
         *("--encoding=UTF8", "--locale=C.UTF-8"),
         *("--auth=scram-sha-256", f"--pwfile={password}"),
+        *more,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=server.folder)
     if done.returncode:
         raise RuntimeError(f"initdb failed:\n{done.stdout}{done.stderr}")
 
 
-def _make_database(server: Server) -> None:
-    address = _address(server.password, server.port, "postgres")
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {_DATABASE}")
-        connection.execute(f"REVOKE TEMPORARY ON DATABASE {_DATABASE} FROM PUBLIC")
-    server.run("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+def _make_database(server: Server, name: str = _DATABASE) -> None:
+    server.run(f"CREATE DATABASE {name}", database="postgres")
+    server.run(f"REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC", database=name)
+    server.run("REVOKE CREATE ON SCHEMA public FROM PUBLIC", database=name)
 
 
 def _as_postgres() -> list[str]:

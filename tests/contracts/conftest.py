@@ -2,4 +2,8 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tidegate.testing.contracts", "tidegate.testing.depot_contract")
+pytest.register_assert_rewrite(
+    "tidegate.testing.contracts",
+    "tidegate.testing.depot_contract",
+    "tidegate.testing.reset_contract",
+)

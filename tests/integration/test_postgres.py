@@ -62,6 +62,28 @@ def test_sessions_go_on_in_other_shards(
     assert database.execute(keys).fetchall() == [('{"user":"zoe"}', 3)]
 
 
+def test_keys_are_brought_up_to_date_while_nothing_comes(
+    home: Home, store: StateStore, database: psycopg.Connection[Any]
+) -> None:
+    """The interval passes when the stream has fallen silent; each key has one row."""
+    often = store.model_copy(update={"checkpoint_interval_ms": 300})
+    running = home.start(visits(home, often, watermark=lasts(60)))
+    home.put(clicks(("ann", 0), ("ann", 30), ("bob", 1)))
+    asked = "SELECT group_key FROM tidegate_streaming_state ORDER BY 1"
+    try:
+        wait_for(lambda: running.status().epoch == 1, "the only epoch")
+        wait_for(lambda: len(database.execute(asked).fetchall()) == 2, "the keys")
+        assert running.status().state == "waiting"
+        assert running.status().epoch == 1
+        held = database.execute(READABLE).fetchall()
+        assert [(user, nth, count) for user, _, nth, _, count, _ in held] == [
+            *[("ann", 1, 1), ("ann", 2, 1), ("bob", 1, 1)]
+        ]
+    finally:
+        running.stop()
+        running.await_end(30)
+
+
 def test_rows_wait_in_a_join(
     home: Home, store: StateStore, database: psycopg.Connection[Any]
 ) -> None:
@@ -122,6 +144,28 @@ def test_a_server_that_is_gone_ends_the_run_and_the_next_goes_on(
             running.await_end(60)
     finally:
         postgres_server.start()
+    assert "pw-" not in str(refused.value)
+    home.run(pipeline)
+    assert home.counted() == [("ann", 0, 2)]
+
+
+def test_a_server_without_a_connection_left_ends_the_run_and_the_next_goes_on(
+    home: Home, store: StateStore, postgres: Place, postgres_server: Server
+) -> None:
+    """A run that loses its connections while others have taken all that there are."""
+    pipeline = visits(home, store)
+    home.put(clicks(("ann", 0)))
+    running = home.start(pipeline)
+    wait_for(lambda: running.status().epoch == 1, "the first epoch")
+    postgres_server.run(f"ALTER ROLE {postgres.role} CONNECTION LIMIT 0")
+    try:
+        assert postgres_server.terminate_backends(postgres.role) >= 3
+        home.put(clicks(("ann", 3), ("bob", 100)))
+        with pytest.raises(StoreUnavailable, match=r"too many connections") as refused:
+            running.await_end(60)
+    finally:
+        postgres_server.run(f"ALTER ROLE {postgres.role} CONNECTION LIMIT -1")
+    assert "hint: raise max_connections" in str(refused.value)
     assert "pw-" not in str(refused.value)
     home.run(pipeline)
     assert home.counted() == [("ann", 0, 2)]

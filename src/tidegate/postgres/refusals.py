@@ -16,11 +16,18 @@ from tidegate.postgres.address import Address
 _NEVER_BETTER: Final = re.compile(
     r"password authentication failed|no password supplied|no pg_hba.conf entry|"
     r"(role|database) .* does not exist|is not permitted to log in|authentication failed|"
-    r"permission denied for database|server does not support SSL|certificate|"
-    r"could not translate host name|root.crt",
+    r"permission denied for database|server does not support SSL|certificate|root.crt",
     re.IGNORECASE,
 )
 _FULL: Final = re.compile(r"too many (clients|connections)|connection slots are reserved", re.I)
+_LET_IN: Final = (
+    "check user, password, database and sslmode of the url; special characters in a password are "
+    "written as %XX: @ is %40, / is %2F, : is %3A"
+)
+_MORE_CONNECTIONS: Final = (
+    "raise max_connections: a run needs 5 connections and 1 for each task slot"
+)
+_AWAY: Final = "check that it runs and can be reached, and host and port of the url"
 _SAID: Final = re.compile(r"^(connection failed: )?(connection to server (at|on) .*? failed: )?")
 
 
@@ -45,11 +52,10 @@ def refusal(error: psycopg.Error, address: Address) -> TidegateError:
         return StoreUnavailable(f"{address.place}: {said}{_hint(error)}")
     if _NEVER_BETTER.search(said):
         found = f"{address.place}: {said}"
-        return ConfigError([Problem(f"{address.at}.url", found, "a database that lets us in")])
-    hint = ""
-    if _FULL.search(said):
-        hint = "\n  hint: raise max_connections: a run needs 5 connections and 1 for each task slot"
-    return StoreUnavailable(f"{address.place}: {said}{hint}")
+        expected = "a database that lets us in"
+        return ConfigError([Problem(f"{address.at}.url", found, expected, _LET_IN)])
+    hint = _MORE_CONNECTIONS if _FULL.search(said) else _AWAY
+    return StoreUnavailable(f"{address.place}: {said}\n  hint: {hint}")
 
 
 def _hint(error: psycopg.Error) -> str:

@@ -185,17 +185,7 @@ class Ledger:
     ) -> None:
         """One transaction: all of the manifest and what is done by `also`, or nothing."""
         with self.held(token) as standing:
-            if manifest.epoch != standing.epoch + 1:
-                raise EpochTaken(
-                    f"pipeline {self._pipeline!r}: epoch {manifest.epoch} does not follow "
-                    f"the last one committed, {standing.epoch}; open the store again"
-                )
-            self._write_journal(manifest)
-            self._write_offsets(manifest)
-            self._write_logs(manifest)
-            plan = None if self._plan is None else encode(self._plan).decode()
-            self._run("add_manifest", epoch=manifest.epoch, manifest=encode(manifest).decode())
-            self._run("advance_pipeline", epoch=manifest.epoch, plan=plan, **_VERSIONS)
+            self._write(manifest, standing)
             if also is not None:
                 also()
             faults.reached("committing")
@@ -229,14 +219,31 @@ class Ledger:
         self._run("forget_replaced_parts", epoch=standing.epoch)
         return [*self._journal(), *self._unpublished_parts(standing)]
 
-    def reset(self, token: int) -> None:
-        """Forget all, with the plan and what is still to publish; parts become garbage."""
-        with self.held(token, "take_pipeline"):
+    def reset(self, token: int, then: Manifest | None = None) -> None:
+        """One transaction: all is forgotten, and `then` committed with the adopted plan."""
+        with self.held(token, "take_pipeline") as standing:
             for table in ("manifests", "journal", "offsets", "logs", "state"):
                 self._run(f"clear_{table}")
             self._run("begin_incarnation", incarnation=str(uuid.uuid4()))
+            if then is not None:
+                self._write(then, standing)
+            faults.reached("committing")
+        self._plan = None
 
     # --- committing ---
+
+    def _write(self, manifest: Manifest, standing: Standing) -> None:
+        if manifest.epoch != standing.epoch + 1:
+            raise EpochTaken(
+                f"pipeline {self._pipeline!r}: epoch {manifest.epoch} does not follow "
+                f"the last one committed, {standing.epoch}; open the store again"
+            )
+        self._write_journal(manifest)
+        self._write_offsets(manifest)
+        self._write_logs(manifest)
+        plan = None if self._plan is None else encode(self._plan).decode()
+        self._run("add_manifest", epoch=manifest.epoch, manifest=encode(manifest).decode())
+        self._run("advance_pipeline", epoch=manifest.epoch, plan=plan, **_VERSIONS)
 
     def _write_journal(self, manifest: Manifest) -> None:
         known = {part.name: part for part in self._journal(live_only=True)}

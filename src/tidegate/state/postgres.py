@@ -37,9 +37,9 @@ class PostgresStore:
     """
 
     def __init__(self, address: Address, pipeline: str) -> None:
-        if len(pipeline.encode()) > _LONGEST_PIPELINE:
+        if (size := len(storable(pipeline).encode())) > _LONGEST_PIPELINE:
             expected = f"at most {_LONGEST_PIPELINE} bytes with kind='postgres'"
-            raise ConfigError([Problem("name", f"{len(pipeline.encode())} bytes", expected)])
+            raise ConfigError([Problem("name", f"{size} bytes", expected)])
         self._address, self._pipeline = address, pipeline
         self._depot = PostgresDepot(address, pipeline)
         self._one_at_a_time = threading.RLock()
@@ -62,10 +62,10 @@ class PostgresStore:
         `StoreUnavailable` where it cannot be reached.
         """
         with self._one_at_a_time:
-            before, self._session = self._session, new_session()
             self.close()
+            self._session = new_session()
             try:
-                self._lease = Lease.take(self._address, self._pipeline, self._session, before)
+                self._lease = Lease.take(self._address, self._pipeline, self._session)
                 self._tables.open(self._session)
                 self._folds.open(self._session)
                 self._take_over()
@@ -149,9 +149,12 @@ class PostgresStore:
         (dropped,) = self._tables.run("drop_garbage", values).fetchone()
         return int(dropped)
 
-    def reset(self, token: int) -> None:
-        """Forget all, with the plan and what is still to publish; parts become garbage."""
-        self._ledger.reset(token)
+    def reset(self, token: int, then: Manifest | None = None) -> None:
+        """Forget all, with the plan and what is still to publish; parts become garbage.
+
+        What `then` says is committed in the same transaction.
+        """
+        self._ledger.reset(token, then)
 
     def close(self) -> None:
         """Close connections and let others have the pipeline; what is committed stays."""

@@ -20,7 +20,13 @@ from tidegate.state.postgres import PostgresStore
 from tidegate.state.postgres_database import SNAPSHOT
 from tidegate.state.postgres_depot import PostgresDepot
 from tidegate.state.postgres_lease import find_holder, holder_words
-from tidegate.state.postgres_schema import lock_number, migrations, queries, version_of
+from tidegate.state.postgres_schema import (
+    lock_number,
+    migrations,
+    queries,
+    refuse_hidden_schema,
+    version_of,
+)
 from tidegate.state.postgres_text import restored, storable
 
 _SESSION: Final = "tidegate reader"
@@ -94,6 +100,8 @@ class PostgresCatalog:
         """A connection to tables that this version knows; None where there are none."""
         with pooled(self.address, _SESSION) as connection:
             found = version_of(connection)
+            if not found:
+                refuse_hidden_schema(connection, self.address)
             self._check_version(found)
             yield connection if found else None
 

@@ -78,7 +78,8 @@ class PostgresDatabase:
         if values:
             columns: dict[str, Any] = {name: [row[name] for row in values] for name in values[0]}
             if "group_key" in columns:
-                columns["group_key"] = [*map(key_text, columns["group_key"])]
+                names = values[0]["pipeline"], values[0]["operator"]
+                columns["group_key"] = [key_text(key, *names) for key in columns["group_key"]]
             same = {f"the_{name}": value for name, value in values[0].items()}
             self.run(query, columns | same)
 

@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import psycopg
+from psycopg import errors
 
 from tidegate.errors import PipelineInUse
 from tidegate.postgres.address import LONGEST_NAME, Address
 from tidegate.postgres.connecting import Connection, connect
+from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.postgres.refusals import told
 from tidegate.state.postgres_schema import lock_number, prepare, queries
 from tidegate.state.postgres_text import storable
@@ -33,6 +35,8 @@ _PATIENCE_S: Final = 5.0
 """So long it may take the server to end a connection."""
 _GRACE_S: Final = 0.3
 """So long it may take the server to notice that a driver has died."""
+_GIVEN_UP: Final[set[str]] = set()
+"""Sessions of this process that are over, although the server may not have noticed."""
 
 
 def new_session() -> str:
@@ -62,28 +66,30 @@ class Lease:
 
     connection: Connection
     lock: int
+    session: str
     lost: bool = False
     """Whether the connection ended by itself: others may have the pipeline by now."""
     _over: threading.Event = field(default_factory=threading.Event)
     _beating: threading.Thread | None = None
 
     @staticmethod
-    def take(address: Address, pipeline: str, session: str, before: str | None) -> Lease:
+    def take(address: Address, pipeline: str, session: str) -> Lease:
         """Take the lease, and make what tables are missing on the way.
 
-        `before` is the session of ours that had it last: if the server has not noticed yet that
-        it is over, it is now. Raises `PipelineInUse`, saying by whom.
+        Where a session of ours had it last, and the server has not noticed yet that it is over, it
+        is now. Raises `PipelineInUse`, saying by whom.
         """
         connection = connect(address, session)
         try:
             with told(address):
+                refuse_shared_sessions(connection, address, session)
                 schema = prepare(connection, address)
                 lock = lock_number(schema, pipeline)
-                _acquire(connection, pipeline, lock, before)
+                _acquire(connection, pipeline, lock)
         except BaseException:
             connection.close()
             raise
-        lease = Lease(connection, lock)
+        lease = Lease(connection, lock, session)
         lease._begin(pipeline)
         return lease
 
@@ -92,6 +98,8 @@ class Lease:
         self._over.set()
         if self._beating is not None:
             self._beating.join(_PATIENCE_S)
+            if self.lost or self._beating.is_alive():
+                _GIVEN_UP.add(self.session)
 
     def _begin(self, pipeline: str) -> None:
         name = f"tidegate-lease-{pipeline}"
@@ -110,19 +118,26 @@ class Lease:
             self.connection.close()
 
 
-def _acquire(connection: Connection, pipeline: str, lock: int, before: str | None) -> None:
+def _acquire(connection: Connection, pipeline: str, lock: int) -> None:
     began = time.monotonic()
     while not _tried(connection, lock):
         holder = find_holder(connection, lock)
         if holder is None:  # gone in this moment
             continue
         silent = holder.silent_s is not None and holder.silent_s >= SILENT_S
-        over = silent or holder.session == before
-        if over:
-            connection.execute(queries()["cut_connection"], {"backend": holder.backend})
+        over = (silent or holder.session in _GIVEN_UP) and _cut(connection, holder)
         if time.monotonic() - began > (_PATIENCE_S if over else _GRACE_S):
             raise PipelineInUse(_in_use(connection, pipeline, holder))
         time.sleep(0.02)
+
+
+def _cut(connection: Connection, holder: Holder) -> bool:
+    """End the connection of a holder; False: the server lets us end none of that role."""
+    try:
+        connection.execute(queries()["cut_connection"], {"backend": holder.backend})
+    except errors.InsufficientPrivilege:
+        return False
+    return True
 
 
 def find_holder(connection: Connection, lock: int) -> Holder | None:
@@ -145,6 +160,8 @@ def _in_use(connection: Connection, pipeline: str, holder: Holder) -> str:
     words = holder_words(connection, pipeline, holder)
     silent = holder.silent_s or 0.0
     hint = f"it can be taken over when it has been silent for {SILENT_S:.0f} s"
+    if silent >= SILENT_S:
+        hint = "only its own role can take it over"
     told_silence = f"; silent for {silent:.0f} s, {hint}" if silent > 2 * BEAT_S else ""
     return f"pipeline {pipeline!r} is run by {words}{told_silence}; stop that one first"
 

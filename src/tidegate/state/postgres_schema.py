@@ -10,7 +10,7 @@ import hashlib
 from functools import cache
 from typing import Any, Final
 
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.rows import dict_row
 
 from tidegate.errors import ConfigError, Problem, StateFormatError
@@ -118,17 +118,33 @@ def _unfit(server: dict[str, Any]) -> list[tuple[str, str, str]]:
     return problems
 
 
-def _made_schema(connection: Connection, address: Address) -> str:
-    at, hint = f"{address.at}.schema", "CREATE SCHEMA ... AUTHORIZATION the role makes one for it"
-    if address.schema is None:
-        raise ConfigError([Problem(at, "none that the role can use", "a schema for tables", hint)])
+def refuse_hidden_schema(connection: Connection, address: Address) -> None:
+    """Raise `ConfigError` where the schema is there and the role may not look into it.
+
+    PostgreSQL passes over such a schema as if there were none: state would seem to be lost.
+    """
+    if address.schema is None or _value(connection, "find_current_schema") is not None:
+        return
     values = {"schema": address.schema}
     if connection.execute(queries()["find_namespace"], values).fetchone() is not None:
         found = f"{address.schema!r}, which the role may not use"
         hint = "GRANT USAGE, CREATE ON SCHEMA ... TO the role, or let the role own the schema"
-        raise ConfigError([Problem(at, found, "a schema of the role", hint)])
+        raise ConfigError([Problem(f"{address.at}.schema", found, "a schema of the role", hint)])
+
+
+def _made_schema(connection: Connection, address: Address) -> str:
+    at, hint = f"{address.at}.schema", "CREATE SCHEMA ... AUTHORIZATION the role makes one for it"
+    if address.schema is None:
+        raise ConfigError([Problem(at, "none that the role can use", "a schema for tables", hint)])
+    refuse_hidden_schema(connection, address)
     name = sql.Identifier(address.schema)
-    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    try:
+        with transaction(connection):  # IF NOT EXISTS alone fails where two do it at once
+            connection.execute(queries()["wait_for_schema"], {"lock": lock_number(address.schema)})
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    except errors.InsufficientPrivilege:
+        found = f"{address.schema!r}, which is not there, and the role may not create it"
+        raise ConfigError([Problem(at, found, "a schema of the role", hint)]) from None
     return address.schema
 
 

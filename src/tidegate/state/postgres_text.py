@@ -8,7 +8,8 @@ from typing import Final
 
 _ZERO: Final = "\N{SYMBOL FOR NULL}"
 _LONGEST_KEY: Final = 2_000
-"""Bytes of a key that an index can hold, beside the other names."""
+_LONGEST_ENTRY: Final = 2_640
+"""Bytes of all names and keys of a row that an index can hold together."""
 _BEGINNING: Final = 400
 
 
@@ -26,9 +27,18 @@ def restored(text: str) -> str:
     return _ZERO.join(piece.replace(f"{_ZERO}0", "\0") for piece in text.split(_ZERO * 2))
 
 
-def key_text(key: str) -> str:
-    """A key as the table can index it: one that is too long by its beginning and its digest."""
-    if len(key.encode()) <= _LONGEST_KEY:
+def key_text(key: str, *names: str) -> str:
+    """A key as the table can index it: one that is too long by its beginning and its digest.
+
+    `names` are indexed beside it, and leave less room where they are long.
+    """
+    room = min(_LONGEST_KEY, _LONGEST_ENTRY - sum(len(name.encode()) for name in names))
+    if len(key.encode()) <= room:
         return key
     digest = hashlib.sha256(key.encode()).hexdigest()
-    return json.dumps({"begins": key[:_BEGINNING], "sha256": digest}, ensure_ascii=False)
+    whole = _digested(key[:_BEGINNING], digest)
+    return whole if len(whole.encode()) <= room else _digested(key[: room // 8], digest)
+
+
+def _digested(begins: str, digest: str) -> str:
+    return json.dumps({"begins": begins, "sha256": digest}, ensure_ascii=False)

@@ -176,8 +176,12 @@ class Store(Protocol):
         """
         ...
 
-    def reset(self, token: int) -> None:
-        """Forget state, offsets and logs, and begin a new incarnation; epochs go on counting."""
+    def reset(self, token: int, then: Manifest | None = None) -> None:
+        """Forget state, offsets and logs, and begin a new incarnation; epochs go on counting.
+
+        With `then` it begins with that epoch and the plan that was adopted: in one transaction,
+        so nobody finds it begun without. Raises as `commit` does; then nothing was forgotten.
+        """
         ...
 
     def close(self) -> None:

@@ -97,9 +97,12 @@ class SqliteStore:
         faults.reached("garbage")
         return self._depot.remove_garbage(needed, token, standing.epoch)
 
-    def reset(self, token: int) -> None:
-        """Forget all, with the plan and what is still to publish; parts become garbage."""
-        self._ledger.reset(token)
+    def reset(self, token: int, then: Manifest | None = None) -> None:
+        """Forget all, with the plan and what is still to publish; parts become garbage.
+
+        What `then` says is committed in the same transaction.
+        """
+        self._ledger.reset(token, then)
 
     def close(self) -> None:
         """Close the database and release the lock; what is committed stays."""

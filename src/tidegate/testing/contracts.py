@@ -28,11 +28,12 @@ from tidegate.testing.epochs import (
     output,
     stage,
 )
+from tidegate.testing.reset_contract import ResetContract
 
 __all__ = ["KeyRow", "StateStoreContract"]
 
 
-class StateStoreContract(DepotContract):
+class StateStoreContract(ResetContract, DepotContract):
     """What every store must do. Subclass it and provide what `StoreUnderTest` asks for."""
 
     # --- opening ---
@@ -237,6 +238,9 @@ class StateStoreContract(DepotContract):
             pytest.param(lambda store, token: store.fold(token, []), id="fold nothing"),
             pytest.param(lambda store, token: store.collect_garbage(token), id="collect_garbage"),
             pytest.param(lambda store, token: store.reset(token), id="reset"),
+            pytest.param(
+                lambda store, token: store.reset(token, then=manifest(2)), id="reset and go on"
+            ),
         ],
     )
     def test_a_driver_that_wakes_after_a_takeover_changes_nothing(
@@ -329,28 +333,3 @@ class StateStoreContract(DepotContract):
         assert [is_there(store.depot, part) for part in needed] == [True] * 4
         store.commit(token, manifest(3, [named, being_staged]))
         assert self.reopened(store).last == manifest(3, [named, being_staged])
-
-    # --- starting over ---
-
-    def test_a_reset_forgets_everything_but_the_count_of_epochs(self, store: Store) -> None:
-        before = store.open()
-        part = stage(store.depot, before.token, 1, b"state")
-        found = {"clicks": ({"path": "a.json"},)}
-        store.adopt(before.token, {"gap_ms": 5})
-        store.commit(before.token, manifest(1, [part], discovered=found))
-        store.fold(before.token, [folded(1, [("ann", b"1", 50)])])
-        store.reset(before.token)
-        after = self.reopened(store)
-        assert after.incarnation != before.incarnation
-        expected: dict[str, Any] = {
-            "epoch": 1,
-            "plan": None,
-            "last": None,
-            "to_publish": (),
-            "logs": {},
-        }
-        assert {name: getattr(after, name) for name in expected} == expected
-        assert self.readable_state("clicks") == []
-        assert store.collect_garbage(after.token) == 1
-        store.commit(after.token, manifest(2))
-        assert self.reopened(store).last == manifest(2)

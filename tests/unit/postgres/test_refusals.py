@@ -31,6 +31,7 @@ def test_a_wrong_password_is_not_tried_again(
     told = refused(postgres.url.replace("pw-", "pw-not-"))
     assert isinstance(told, ConfigError)
     assert f'password authentication failed for user "{postgres.role}"' in str(told)
+    assert "hint: check user, password, database and sslmode of the url" in str(told)
 
 
 def test_a_database_that_is_not_there_is_not_tried_again(
@@ -50,8 +51,18 @@ def test_a_server_that_is_not_there_is_tried_a_few_times(monkeypatch: pytest.Mon
         port = free.getsockname()[1]
         told = refused(f"postgresql://ann:pw-1@127.0.0.1:{port}/x")
     assert isinstance(told, StoreUnavailable)
-    assert str(told).startswith(f"postgres 127.0.0.1:{port}/x: Connection refused")
+    assert str(told) == (
+        f"postgres 127.0.0.1:{port}/x: Connection refused\n"
+        "  hint: check that it runs and can be reached, and host and port of the url"
+    )
     assert pauses == [0.25, 1.0]
+
+
+@pytest.mark.parametrize("said", ["Temporary failure in name resolution", "Name not known"])
+def test_a_name_that_is_not_known_now_may_be_known_later(said: str) -> None:
+    """As that of a server that is moved."""
+    found = f'could not translate host name "db" to address: {said}'
+    assert type(refusal(psycopg.OperationalError(found), ADDRESS)) is StoreUnavailable
 
 
 def test_too_many_connections_are_told_with_what_a_run_needs(

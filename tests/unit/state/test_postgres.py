@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import random
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -15,6 +20,7 @@ import pytest
 from tests.postgres_server import Place, Server
 from tidegate.errors import ConfigError, LostLease, PipelineInUse, StateLost, StoreUnavailable
 from tidegate.postgres.address import Address
+from tidegate.postgres.pool import close_idle
 from tidegate.state import postgres_depot, postgres_lease, postgres_schema
 from tidegate.state.postgres import PostgresStore
 from tidegate.state.postgres_catalog import PostgresCatalog
@@ -155,6 +161,19 @@ def test_a_key_that_is_too_long_for_an_index_has_its_row(
     assert rows(postgres, "SELECT group_key FROM tidegate_streaming_state") == []
 
 
+@pytest.mark.parametrize("name_bytes", [10, 600, 1_000])
+def test_names_and_keys_fit_an_index_together(address: Address, name_bytes: int) -> None:
+    """Each may be as long as it is let, and of text that cannot be made smaller."""
+    chance = random.Random(name_bytes)
+    store = PostgresStore(address, chance.randbytes(name_bytes // 2).hex())
+    token = store.open().token
+    keys = [(chance.randbytes(size // 2).hex(), b'{"a":[]}', 50) for size in range(400, 4_000, 90)]
+    store.fold(token, [folded(1, keys)])
+    store.close()
+    catalog = PostgresCatalog(address)
+    assert len([*catalog.folded(catalog.pipelines()[0])]) == len(keys)
+
+
 def test_a_large_part_is_kept_in_pieces(
     store: PostgresStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +253,7 @@ def test_a_role_without_a_schema_is_told_what_to_do(postgres: Place) -> None:
 
 
 def test_a_schema_that_cannot_be_made_is_told(postgres: Place) -> None:
-    with pytest.raises(ConfigError, match="permission denied for database tidegate"):
+    with pytest.raises(ConfigError, match="which is not there, and the role may not create it"):
         PostgresStore(Address(postgres.url, "missing"), "clicks").open()
 
 
@@ -243,11 +262,46 @@ def test_a_schema_is_made_by_a_role_that_may(postgres_server: Server) -> None:
     postgres_server.run('DROP SCHEMA "made by us" CASCADE')
 
 
+def test_a_schema_that_another_driver_is_making_is_waited_for(postgres_server: Server) -> None:
+    opened: list[int] = []
+    store = PostgresStore(Address(postgres_server.url, "made at once"), "clicks")
+    second = threading.Thread(target=lambda: opened.append(store.open().epoch))
+    with psycopg.connect(postgres_server.url) as first:
+        lock = {"lock": postgres_schema.lock_number("made at once")}
+        first.execute(postgres_schema.queries()["wait_for_schema"], lock)
+        first.execute('CREATE SCHEMA "made at once"')
+        second.start()
+        end = time.monotonic() + 30
+        while not _waiting(postgres_server):
+            assert time.monotonic() < end
+    second.join()
+    store.close()
+    postgres_server.run('DROP SCHEMA "made at once" CASCADE')
+    assert opened == [0]
+
+
+def _waiting(server: Server) -> int:
+    """How many connections of drivers wait for a lock."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    return int(server.run(f"{query} AND application_name LIKE 'tidegate driver %'")[0][0])
+
+
 def test_a_schema_of_somebody_else_is_refused(postgres: Place, postgres_server: Server) -> None:
     other = postgres_server.new_place()
     with pytest.raises(ConfigError, match=f"{other.schema}', which the role may not use"):
         PostgresStore(Address(postgres.url, other.schema), "clicks").open()
     postgres_server.drop(other)
+
+
+def test_state_that_a_role_may_not_look_into_is_not_told_to_be_missing(
+    store: PostgresStore, postgres_server: Server
+) -> None:
+    store.open()
+    guest, schema = postgres_server.new_place(), store.depot.address.schema
+    with pytest.raises(ConfigError, match=f"{schema}', which the role may not use"):
+        PostgresCatalog(Address(guest.url, schema)).pipelines()
+    close_idle()
+    postgres_server.drop(guest)
 
 
 def test_many_may_make_the_tables_at_once(address: Address) -> None:
@@ -497,15 +551,50 @@ def test_a_lease_that_is_lost_is_noticed_and_taken_again(
     store.commit(found.token, manifest(2))
 
 
-def test_a_store_takes_the_lease_from_its_own_former_self(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+def test_a_silent_driver_of_another_role_is_not_taken_over(
+    store: PostgresStore,
+    postgres: Place,
+    postgres_server: Server,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As where a connection broke, and the server has not heard of it."""
+    """One that sees how long it has been silent, and may not end its connection."""
+    store.open()
+    other = postgres_server.new_place()
+    rows(postgres, f"GRANT ALL ON SCHEMA {postgres.schema} TO {other.role}")
+    rows(postgres, f"GRANT ALL ON ALL TABLES IN SCHEMA {postgres.schema} TO {other.role}")
+    postgres_server.run(f"GRANT pg_read_all_stats TO {other.role}")
+    monkeypatch.setattr(postgres_lease, "BEAT_S", 0.0)
+    monkeypatch.setattr(postgres_lease, "SILENT_S", 0.0)
+    with pytest.raises(PipelineInUse, match="only its own role can take it over"):
+        PostgresStore(Address(other.url, postgres.schema), "clicks").open()
+    postgres_server.drop(other)
+
+
+@contextmanager
+def broken_on_this_side(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """As where something on the way has forgotten a connection: the server does not hear of it."""
+    kept = os.dup(connection.fileno())
+    here, there = socket.socketpair()
+    there.close()
+    with here:
+        os.dup2(here.fileno(), connection.fileno())
+    try:
+        yield
+    finally:
+        os.close(kept)
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["the same store", "a new one"])
+def test_a_driver_takes_the_lease_from_its_own_former_self(
+    store: PostgresStore, address: Address, anew: bool
+) -> None:
+    """A run that takes its pipeline over again does so with a new store."""
     store.open()
     former = store._lease
     assert former is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "_lease", None)
-        assert store.open().token == 2
-    former.release()
-    assert former.lost
+    with broken_on_this_side(former.connection):
+        store.close()
+        assert former.lost
+        again = PostgresStore(address, "clicks") if anew else store
+        assert again.open().token == 2
+        again.close()

@@ -41,7 +41,7 @@ KILL_AT_EVERY_STATEMENT = textwrap.dedent(
         store.adopt(token, {"gap_ms": 5})
         store._connection.set_trace_callback(trace)
         log = {"clicks": ({"path": "a"}, {"path": "b"})}
-        store.commit(token, manifest(2, [new], discovered=log))
+        getattr(store, sys.argv[2])(token, manifest(2, [new], discovered=log))
         Path(folder, "last").write_text("returned")
         die()
 
@@ -70,8 +70,9 @@ def found_in(folder: Path) -> tuple[int, bool, object, int]:
     return found.epoch, whole, found.plan, len(found.logs.get("clicks", ()))
 
 
-def test_a_commit_is_all_or_nothing_wherever_the_process_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILL_AT_EVERY_STATEMENT, str(tmp_path)]
+@pytest.mark.parametrize("act", ["commit", "reset"])
+def test_an_act_is_all_or_nothing_wherever_the_process_is_killed(tmp_path: Path, act: str) -> None:
+    command = [sys.executable, "-c", KILL_AT_EVERY_STATEMENT, str(tmp_path), act]
     points = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
     points = points[:-1]
     assert [points[0], *points[-2:]] == ["BEGIN IMMEDIATE", "COMMIT", "returned"]

@@ -286,6 +286,10 @@ SELECT c.relname
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE n.nspname = current_schema() AND c.relname = 'tidegate_streaming_schema';
 
+-- find_current_schema --
+-- The schema that names are looked up in; NULL where there is none, or none that the role may use.
+SELECT current_schema();
+
 -- find_namespace --
 -- Whether there is a schema of this name, also if we may not use it.
 SELECT nspname FROM pg_namespace WHERE nspname = %(schema)s;
