@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 ARCHIVE := $(VENV)/.archive
+# More than there are cores: many tests wait for a server, or for a process to start.
+WORKERS ?= 3
+TESTS := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check format docs demo test nightly bench lock clean
@@ -45,18 +48,21 @@ demo: setup ## click sessions on Spark, killed on the way, checked, with a repor
 test: setup $(ARCHIVE) ## all tests, with the real servers they need
 	@scripts/need-java
 	@scripts/need-postgres
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	@scripts/need-kafka
+	$(TESTS)
 
 nightly: setup $(ARCHIVE) ## the long tests: runs killed at many random moments
 	@scripts/need-java
 	@scripts/need-postgres
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly
+	@scripts/need-kafka
+	$(TESTS) -m nightly
 
 bench: setup ## the figures, each a ratio within one run, its output checked
+	@scripts/need-kafka
 	$(BIN)/python -m pytest benchmarks -p no:randomly -p no:xdist -q -s
 
 lock: ## pin exact versions of what is installed by the ranges of pyproject.toml
 	scripts/lock
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tidegate-demo
+	rm -rf $(VENV) .kafka .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tidegate-demo

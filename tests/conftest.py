@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.fix_postgres", "tests.fix_spark"]
+pytest_plugins = ["tests.fix_kafka", "tests.fix_postgres", "tests.fix_spark"]
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as in a Spark worker
 
@@ -20,7 +20,15 @@ settings.register_profile(
 settings.load_profile("tidegate")
 
 SLOW_FIRST = (
-    *("tests/faults", "tests/unit/test_", "tests/integration", "tests/unit/cli"),
+    "tests/faults/test_kafka",
+    "tests/faults",
+    "tests/scenarios/test_scenarios_on_spark",
+    "tests/unit/test_",
+    "tests/integration",
+    "tests/unit/targets/test_kafka",
+    "tests/scenarios/test_joins_on_spark",
+    "tests/unit/sources/test_kafka",
+    "tests/unit/cli",
     "tests/properties",
 )
 """Files whose tests take seconds each: begun last, one of them would be waited for alone."""

@@ -12,6 +12,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Tests are over before the best code of a JVM would pay for its compilation."""
+
 
 def settings(folder: Path) -> dict[str, str]:
     """Return Spark's settings, with everything it writes in `folder`; imports it, as `spark`."""
@@ -20,7 +23,7 @@ def settings(folder: Path) -> dict[str, str]:
 
     return {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{quiet_option()} {archive_options()}",
+        "spark.driver.extraJavaOptions": f"{quiet_option()} {archive_options()} {QUICK_START}",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.heartbeat.maxFailures": OWN_SETTINGS[
             "spark.executor.heartbeat.maxFailures"

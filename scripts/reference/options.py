@@ -8,14 +8,16 @@ from typing import Final
 from scripts.reference.markdown import code, table
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Target
-from tidegate.pipeline.validation import Value
+from tidegate.pipeline.validation import Value, keys_of
 from tidegate.sources.file_options import FileOptions
 from tidegate.sources.generator import GeneratorOptions
+from tidegate.sources.kafka_options import KafkaOptions
 from tidegate.sources.memory import MemoryOptions
 from tidegate.targets import NATIVE_FORMATS, open_target
 
 _SOURCES: Final[Mapping[str, type[Value]]] = {
     "files": FileOptions,
+    "kafka": KafkaOptions,
     "generator": GeneratorOptions,
     "memory": MemoryOptions,
 }
@@ -23,7 +25,7 @@ _SOURCES: Final[Mapping[str, type[Value]]] = {
 
 def source_options() -> str:
     """The options of each format that is read natively."""
-    return _table({name: model.model_fields for name, model in _SOURCES.items()})
+    return _table({name: keys_of(model).values() for name, model in _SOURCES.items()})
 
 
 def target_options() -> str:

@@ -128,6 +128,13 @@ class StoreUnavailable(TidegateError):
     """
 
 
+class BrokerUnavailable(TidegateError):
+    """Kafka cannot be used now: no broker is reached in time, or a leader is missing.
+
+    Nothing is lost by it; trying again may help.
+    """
+
+
 class TargetRefused(TidegateError):
     """A target says no to rows: a constraint, a type, a table that is gone.
 

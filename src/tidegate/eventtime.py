@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 US_PER_MS = 1_000
 US_PER_SECOND = 1_000_000
@@ -76,6 +77,15 @@ def plus(instant_us: int, duration_us: int) -> int:
     if instant_us in (BEGINNING, FOREVER):
         return instant_us
     return max(BEGINNING, min(FOREVER, instant_us + duration_us))
+
+
+def iso_text(value: Any) -> Any:
+    """A `datetime`, as Python and TOML have them, as the ISO text that it is; others as they are.
+
+    >>> iso_text(datetime(2026, 1, 1, tzinfo=UTC)), iso_text("latest")
+    ('2026-01-01T00:00:00+00:00', 'latest')
+    """
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def text_of(instant_us: int) -> str:

@@ -181,6 +181,7 @@ EXAMPLES: dict[str, BaseException] = {
     "StateFormatError": errors.StateFormatError("format version 9"),
     "StateLost": errors.StateLost("part 1-2-a is gone"),
     "StoreUnavailable": errors.StoreUnavailable("the server is gone"),
+    "BrokerUnavailable": errors.BrokerUnavailable("kafka a:9092: connection refused"),
     "TargetRefused": errors.TargetRefused("the table t refuses rows"),
     "LostLease": errors.LostLease("another driver has it"),
     "EpochTaken": errors.EpochTaken("epoch 3 does not follow 4"),

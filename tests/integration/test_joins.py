@@ -132,6 +132,23 @@ def test_pairs_replace_themselves_in_a_delta_table(spark: SparkSession, tmp_path
     assert table["pair_id"].n_unique() == 2
 
 
+def test_pairs_with_a_column_op_replace_themselves(spark: SparkSession, tmp_path: Path) -> None:
+    """As after a reset: rows of a database's log say by `op` what happened, pairs are pairs."""
+    memory_stream("op-left").put([{"user": "ann", "at": 0, "op": "c"}])
+    memory_stream("op-right").put(rows(("ann", 1, "x"), ("ann", 2, "y")))
+    pipeline = joined(tmp_path, "op")
+    columns = {"user": "string", "at": "long", "op": "string"}
+    left, right = pipeline.sources
+    left = left.model_copy(update={"columns": columns})
+    pipeline = pipeline.model_copy(update={"sources": (left, right)})
+    pipeline.run(spark=spark, shards=1)
+    pipeline.reset()
+    pipeline.run(spark=spark, shards=1)
+    table = memory_table("op.main").rows()
+    assert sorted(table.select("op", "what").iter_rows()) == [("c", "x"), ("c", "y")]
+    assert len(memory_table("op.main").epochs()) == 2
+
+
 def test_waiting_rows_can_be_looked_at(spark: SparkSession, tmp_path: Path) -> None:
     memory_stream("look-left").put(rows(("ann", 0, "a")))
     memory_stream("look-right").put(rows(("bob", 1, "x")))
@@ -198,3 +215,30 @@ def test_a_condition_that_compares_what_cannot_be_compared_is_refused_before_any
     (problem,) = refused.value.problems
     assert (problem.at, problem.expected) == ("join.condition", "types that can be compared")
     assert problem.found == "'left.at = right.what', with long and string"
+
+
+@pytest.mark.parametrize("kind", ["memory", "parquet"])
+def test_all_rows_that_a_transform_makes_of_one_are_rows_of_the_join(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    name = f"exploded-{kind}"
+    pipeline = joined(tmp_path, name, type="full")
+    sql = "SELECT user, at, explode(split(what, ',')) AS what FROM source"
+    left, right = (source.model_copy(update={"transform": sql}) for source in pipeline.sources)
+    if kind == "parquet":
+        options = {"path": str(tmp_path / "in")}
+        left = left.model_copy(update={"format": kind, "options": options})
+    pipeline = pipeline.model_copy(update={"sources": (left, right)})
+    for nth, words in enumerate(("a,b,c", "d")):
+        found = rows(("ann", nth, words), ("bob", nth, words))
+        if kind == "parquet":
+            (tmp_path / "in").mkdir(exist_ok=True)
+            pl.DataFrame(found).write_parquet(tmp_path / "in" / f"{nth}.parquet")
+        else:
+            memory_stream(f"{name}-left").put(found)
+    memory_stream(f"{name}-right").put(rows(("ann", 1, "x,y")))
+    pipeline.run(spark=spark, max_rows_per_epoch=2, on_end="flush")
+    of_ann = {("ann", word, other) for word in "abcd" for other in "xy"}
+    expected = {*of_ann, *(("bob", word, None) for word in "abcd")}
+    assert pairs(name) == expected
+    assert memory_table(f"{name}.main").rows().height == len(expected)

@@ -14,9 +14,10 @@ from psycopg import sql
 
 from tests.integration.home import MEMORY, Home, Row, clicks, lasts, sessions, tumbling
 from tests.postgres_server import Place, Server
-from tidegate import ConfigError, Join, Pipeline, StateStore, Target
-from tidegate.errors import StateLost, TargetRefused
+from tidegate import ConfigError, Join, Pipeline, RunSettings, StateStore, Target
+from tidegate.errors import LostLease, StateLost, TargetRefused
 from tidegate.spark.checking import checked
+from tidegate.spark.opening import open_engine
 
 pytestmark = pytest.mark.spark
 
@@ -233,6 +234,46 @@ def test_what_was_in_the_commit_is_not_published_and_becomes_garbage(
     assert found(database, f"{SECONDS} FROM results") == [("ann", 0, 1)]
     left = "SELECT count(*) FROM tidegate_streaming_journal WHERE part_name LIKE '%output%'"
     assert found(database, left) == [(0,)]
+
+
+@pytest.mark.parametrize("in_commit", [True, False], ids=["before the commit", "behind it"])
+def test_who_wakes_behind_a_takeover_hears_of_that_and_not_of_parts_that_are_gone(
+    home: Home,
+    postgres: Place,
+    postgres_server: Server,
+    database: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    in_commit: bool,
+) -> None:
+    """Whoever took over has tidied up what the older one had staged."""
+    url = postgres.url if in_commit else postgres.url.replace("127.0.0.1", "localhost")
+    options = {"table": "results", "schema": postgres.schema, "url": url}
+    pipeline = home.pipeline(
+        home.memory(clicks(("ann", 1), ("eve", 30))),
+        state_store=in_postgres(postgres),
+        target=Target(format="postgres", options=options),
+        watermark=lasts(0),
+    )
+    older = open_engine(pipeline, home.spark, RunSettings(shards=1))
+    stepped = older.step(older.poll(now_us=0))
+    commit = older.store.commit
+
+    def take_over() -> None:
+        assert postgres_server.end_leases(postgres.role) == 1
+        home.run(pipeline)
+
+    def paused(*given: Any) -> None:
+        commit(*given)
+        take_over()
+
+    if in_commit:
+        take_over()
+    else:
+        monkeypatch.setattr(older.store, "commit", paused)
+    with pytest.raises(LostLease, match="another driver has taken pipeline"):
+        older.finish(stepped)
+    older.close()
+    assert found(database, f"{SECONDS} FROM results") == [("ann", 0, 1)]
 
 
 def test_after_a_reset_rows_that_are_there_are_replaced(

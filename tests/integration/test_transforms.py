@@ -236,3 +236,12 @@ def test_a_function_takes_one_source_and_says_so(home: Home) -> None:
     )
     with pytest.raises(ConfigError, match="sources: found 2 sources, expected one source"):
         decorator(lambda rows: rows)
+
+
+def test_two_sources_of_one_slice_each_may_have_transforms(home: Home) -> None:
+    """Spark makes one partition of two that are alone in theirs."""
+    same = "SELECT * FROM source"
+    left = home.memory(clicks(("ann", 1)), name="left", transform=same)
+    right = home.memory(clicks(("bob", 2)), name="right", transform=same)
+    result = home.run(home.pipeline([left, right]), on_end="flush")
+    assert (result.rows, home.counted()) == (2, [("ann", 0, 1), ("bob", 0, 1)])

@@ -27,6 +27,15 @@ class EventTimes(NamedTuple):
     unparsable: Bools | None
     """Which rows have something there that is no time; None: none of them."""
 
+    def without(self, unreadable: pl.Series) -> EventTimes:
+        """Rows that could not be read as a whole have no time that could be read either."""
+        nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(unreadable))
+        marked = unreadable.to_numpy()
+        return EventTimes(
+            self.event_us.zip_with(~unreadable, nothing),
+            marked if self.unparsable is None else marked | self.unparsable,
+        )
+
 
 def event_times(values: pl.Series, unit: str | None = None) -> EventTimes:
     """Read times from timestamps, days, ISO 8601 text, or whole numbers that count `unit`.

@@ -37,6 +37,21 @@ class PipelineState(TypedDict):
     sources: dict[str, SourceState]
 
 
+def partition_key(source: str, partition: int) -> str:
+    """What a partition of a source is called among the sources."""
+    return f"{source}/{partition}"
+
+
+def partitions_in(source: str, keys: Iterable[str]) -> list[int]:
+    """The partitions of a source that are among the sources.
+
+    >>> partitions_in("clicks", ["clicks/0", "clicks/12", "views/3", "clicks/x"])
+    [0, 12]
+    """
+    behind = [key.removeprefix(f"{source}/") for key in keys if key.startswith(f"{source}/")]
+    return [int(number) for number in behind if number.isdecimal()]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """The admitted rows of one source in one epoch: how many, and the highest event time."""
@@ -157,9 +172,26 @@ class PipelineWatermark:
         """The sources that are idle now."""
         return frozenset(self.idle_since_us)
 
-    def covering(self, sources: Mapping[str, SourceWatermark]) -> PipelineWatermark:
-        """With `sources` added where they are new (partitions appear); known ones stay."""
-        return replace(self, sources={**sources, **self.sources})
+    def parted(self, source: str, partitions: Iterable[int]) -> PipelineWatermark:
+        """With a watermark for each of the partitions that a source has, in place of its own.
+
+        They have its settings. As long as there is no partition, the source counts as it is; one
+        that appears later begins like a source that had no row yet, one that is gone holds nobody.
+        """
+        keys = {partition_key(source, each) for each in partitions} or {source}
+        known = {key for key in self.sources if key == source or key.startswith(f"{source}/")}
+        if keys == known:
+            return self
+        anew = replace(
+            self.sources[min(known)],
+            watermark_us=BEGINNING,
+            highest_us=BEGINNING,
+            rows_since_move=0,
+        )
+        gone = known - keys
+        rest = {key: each for key, each in self.sources.items() if key not in gone}
+        sources = {**rest, **dict.fromkeys(sorted(keys - known), anew)}
+        return replace(self._woken(gone), sources=sources, left_out=self.left_out - gone)
 
     def polled(self, outcomes: Mapping[str, Poll], *, now_us: int) -> PipelineWatermark:
         """Take in what polling came to at `now_us`, as the epoch's plan fixes it.
@@ -305,5 +337,5 @@ class PipelineWatermark:
         if unknown:
             raise ValueError(
                 f"found source {unknown[0]!r}, expected one of {sorted(self.sources)}; "
-                "a new partition is added with covering()"
+                "a new partition is added with parted()"
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidegate.errors import Problem
-from tidegate.pipeline.validation import joined
+from tidegate.pipeline.paths import joined
 
 _REFERENCE: Final = re.compile(
     r"\$(?P<escaped>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}"

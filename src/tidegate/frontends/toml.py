@@ -22,7 +22,8 @@ from tidegate.frontends.toml_places import Places, mistakes_in, places_in
 from tidegate.frontends.toml_wording import in_toml
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.masking import secret_name
-from tidegate.pipeline.validation import examine, joined
+from tidegate.pipeline.paths import joined
+from tidegate.pipeline.validation import examine
 from tidegate.pipeline.wording import misplaced_value, unknown_key
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidegate.errors import Problem
-from tidegate.pipeline.validation import joined
+from tidegate.pipeline.paths import joined
 
 _AT: Final = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 _AT_END: Final = " (at end of document)"

@@ -19,7 +19,8 @@ from tidegate.pipeline.datatypes import (
 )
 from tidegate.pipeline.fieldtypes import FrozenMapping
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.validation import broken_rules, located, readable
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.validation import broken_rules, readable
 from tidegate.pipeline.window import Aggregation, Window
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
 from tidegate.pipeline.wording import did_you_mean

@@ -47,7 +47,8 @@ MAY_CHANGE: Final = {
 IDENTITY_OPTIONS: Final = frozenset(
     (
         *("path", "paths", "table", "dbtable", "database", "schema", "catalog", "url"),
-        *("topic", "topics", "pattern", "subscribe", "subscribepattern", "assign", "key"),
+        *("topic", "topics", "topic_pattern", "pattern", "subscribe", "subscribepattern", "assign"),
+        "key",
     )
 )
 """Options that say which folder, topic or table is meant, in lower case."""
@@ -89,7 +90,9 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 def _source(source: Source) -> dict[str, Any]:
     fields = _given(source, leave_out={"name", "watermark", "columns", "options"})
-    return {**fields, **_identity(source.options)}
+    how_not_what = {"schema"} if source.format == "kafka" else set[str]()  # of Avro, in a file
+    options = {name: each for name, each in source.options.items() if name not in how_not_what}
+    return {**fields, **_identity(options)}
 
 
 def _target(target: Target) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def columns_of(
     are known, and those not behind a transform.
     """
     known: dict[str, Columns] = dict(found or {})
-    for _, source in readable(pipeline.sources, "name", "columns", "transform"):
+    fields = ("name", "format", "columns", "transform", "options")
+    for _, source in readable(pipeline.sources, *fields):
         declared = declared_columns(source)
         if declared is not None:
             known.setdefault(source.name, declared)

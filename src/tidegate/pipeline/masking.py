@@ -22,6 +22,7 @@ USER_IN_URL: Final = re.compile(
 )
 _WHOLE_USER: Final = re.compile(r"(?<=://).*(?=@)", re.DOTALL)
 """Where nothing but an address is written, a password may hold anything, blanks too."""
+_ADDRESSES: Final = ("url", "schema_registry")
 _SECRET_PAIR: Final = re.compile(
     r"(?P<name>(?:password|passwd|pwd|passfile|secret|token|api_?key|access_?key)[\w.-]*['\"]?)"
     r"(?P<equals>\s*[=:]\s*)(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&;,}]+)",
@@ -53,12 +54,21 @@ def masked(name: str, value: Any) -> Any:
     if secret_name(name):
         return MASK
     if isinstance(value, str):
-        return masked_text(_WHOLE_USER.sub(MASK, value) if name.lower() == "url" else value)
+        return masked_text(_WHOLE_USER.sub(MASK, value) if name.lower() in _ADDRESSES else value)
     if isinstance(value, Mapping):
         return {key: masked(str(key), item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)([masked(name, item) for item in value])
+        return type(value)([_masked_item(name, item) for item in value])
     return value
+
+
+def _masked_item(name: str, item: Any) -> Any:
+    """A pair in a list is taken for a name and its value, as somebody may write a mapping."""
+    match item:
+        case (str(key), value):
+            return type(item)([key, masked(key, value)])
+        case _:
+            return masked(name, item)
 
 
 def shown(value: Any, name: str = "") -> str:

@@ -165,8 +165,8 @@ class Pipeline(Value):
     def reset(self) -> None:
         """Forget state and offsets, so that the next run reads everything again.
 
-        Rows that are in the target stay there, and come again: empty it first, unless it
-        replaces rows by their identity. Refused while somebody runs the pipeline.
+        Rows that are in the target stay there: empty it first. One that replaces rows by their
+        identity keeps those of windows that come out otherwise. Refused while somebody runs it.
         """
         store = importlib.import_module("tidegate.state").open_store(self.state_store, self.name)
         try:

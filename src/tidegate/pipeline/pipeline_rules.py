@@ -11,7 +11,8 @@ from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import check_join_columns
 from tidegate.pipeline.masking import listed, shown
-from tidegate.pipeline.validation import located, readable
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.validation import readable
 from tidegate.pipeline.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -18,6 +18,36 @@ from tidegate.pipeline.wording import did_you_mean
 
 ARRIVAL: Final = "arrival"
 """As `event_time`: the clock of the epoch that reads a row is the time of the row."""
+
+KAFKA_OFFSET: Final = "kafka_offset"
+"""Where in its partition a record is."""
+KAFKA_VALUE: Final = "kafka_value"
+"""The bytes of a record whose value could not be decoded; NULL in all others."""
+
+KAFKA_COLUMNS: Final[Mapping[str, str]] = {
+    "kafka_key": "binary",
+    "kafka_topic": "string",
+    "kafka_partition": "int",
+    KAFKA_OFFSET: "long",
+    "kafka_timestamp": "timestamp",
+    "kafka_headers": "string",
+    KAFKA_VALUE: "binary",
+}
+"""What every record of Kafka has, besides the columns of its value."""
+
+_READ_ONCE: Final = ("socket", "rate", "rate-micro-batch")
+
+
+def source_can_be_read_again(source: Source) -> Iterator[Problem]:
+    """After a failure an epoch is read once more: a stream that cannot be would lose rows."""
+    if source.format in _READ_ONCE:
+        found = f"{shown(source.format)} of source {shown(source.name)}, which cannot be rewound"
+        expected = "a source that can be read again from an offset, as state needs it"
+        hint = (
+            "put its rows into Kafka or files and read these, or read it with a query of Spark: "
+            "writeStream.foreachBatch(pipeline.batch_function())"
+        )
+        yield Problem("format", found, expected, hint)
 
 
 def unit_needs_a_column(source: Source) -> Iterator[Problem]:
@@ -78,12 +108,24 @@ class Source(Value):
     """What only this format understands, such as `path` or `topic`."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        source_can_be_read_again,
         unit_needs_a_column,
         original_time_is_reserved,
         event_time_is_a_column,
     )
 
 
-def declared_columns(source: Source) -> ColumnTypes | None:
+def declared_columns(source: Source) -> Mapping[str, str] | None:
     """Columns that the operators will see, where the source says so: a transform may change all."""
-    return source.columns if source.transform is None else None
+    if source.columns is None or source.transform is not None:
+        return None
+    return {**source.columns, **record_columns(source)}
+
+
+def record_columns(source: Source) -> Mapping[str, str]:
+    """What each row has besides its payload; bytes that are the payload need no second column."""
+    if source.format != "kafka":
+        return {}
+    if source.options.get("value_format") == "binary":
+        return {name: kind for name, kind in KAFKA_COLUMNS.items() if name != KAFKA_VALUE}
+    return KAFKA_COLUMNS

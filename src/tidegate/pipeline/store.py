@@ -65,7 +65,7 @@ class StateStore(Value):
     max_state_bytes: Annotated[int, Field(gt=0)] | None = None
     """The most bytes that state may take."""
     on_state_cap: Literal["stop", "shed"] = "stop"
-    """At a limit: stop the pipeline, or turn away rows of new keys and count them."""
+    """At a limit: `stop` the pipeline. `shed`, which turns away new keys, is not built yet."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         postgres_has_an_address,

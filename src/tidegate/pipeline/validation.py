@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.masking import MASK, masked
+from tidegate.pipeline.paths import as_written, first_key, joined, located
 from tidegate.pipeline.wording import (
     expected_text,
     hint_of,
@@ -129,18 +130,18 @@ class Value(BaseModel):
         keys = keys_of(type(self))
         given = {keys[name]: getattr(self, name) for name in self.model_fields_set}
         written = {
-            at: short for at, short in _written(self).items() if _key(at) not in (update or {})
+            at: short for at, short in _written(self).items() if first_key(at) not in (update or {})
         }
         try:
             copy = type(self)(**{**given, **(update or {})})
         except ConfigError as error:
-            raise ConfigError([_as_written(each, written) for each in error.problems]) from None
+            raise ConfigError([as_written(each, written) for each in error.problems]) from None
         _remember(copy, {**written, **_written(copy)})
         return copy
 
     def as_written(self, problems: Iterable[Problem]) -> list[Problem]:
         """Give problems found later the paths that whoever made the value knows."""
-        return [_as_written(problem, _written(self)) for problem in problems]
+        return [as_written(problem, _written(self)) for problem in problems]
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
@@ -173,8 +174,8 @@ def examine(cls: type[Value], data: Mapping[str, Any]) -> Examined:
     fields = dict(cls.completed(fields))
     problems += broken_rules(cls.rules, Draft(fields))
     given = frozenset(name for name, key in keys_of(cls).items() if key in data)
-    as_written = tuple(_as_written(problem, spelled.written) for problem in problems)
-    return Examined(fields, given, as_written, spelled.written)
+    told = tuple(as_written(problem, spelled.written) for problem in problems)
+    return Examined(fields, given, told, spelled.written)
 
 
 def broken_rules(rules: Iterable[Rule], value: Any) -> Iterator[Problem]:
@@ -195,20 +196,6 @@ def readable(values: Iterable[Any], *names: str) -> Iterator[tuple[int, Any]]:
         except Unreadable:
             continue
         yield place, value
-
-
-def located(problems: Iterable[Problem], at: str) -> list[Problem]:
-    """Make problems of a part problems of the whole, which has the part at `at`."""
-    return [replace(problem, at=joined(at, problem.at)) for problem in problems]
-
-
-def joined(head: str, tail: str) -> str:
-    """Put the path `tail` behind the path `head`.
-
-    >>> joined("window", "gap_ms"), joined("group_by", "[0]"), joined("", "gap_ms")
-    ('window.gap_ms', 'group_by[0]', 'gap_ms')
-    """
-    return f"{head}.{tail}" if head and tail and tail[0] != "[" else f"{head}{tail}"
 
 
 @cache
@@ -237,19 +224,6 @@ def _remember(value: Value, written: Mapping[str, str]) -> None:
 def _written(value: Value) -> Mapping[str, str]:
     written: Mapping[str, str] = vars(value).get(_WRITTEN, {})
     return written
-
-
-def _key(path: str) -> str:
-    """The field that a path begins with."""
-    return path.partition(".")[0].partition("[")[0]
-
-
-def _as_written(problem: Problem, written: Mapping[str, str]) -> Problem:
-    for path, shorthand in written.items():
-        rest = problem.at.removeprefix(path)
-        if problem.at.startswith(path) and (not rest or rest[0] in ".["):
-            return replace(problem, at=f"{shorthand}{rest}")
-    return problem
 
 
 def _unknown_keys(cls: type[Value], data: Mapping[str, Any]) -> Iterator[Problem]:

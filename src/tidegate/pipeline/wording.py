@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic_core import ErrorDetails
 
 from tidegate.errors import Problem
-from tidegate.pipeline.masking import MASK, shown
+from tidegate.pipeline.masking import MASK, masked_text, shown
 
 _EXPECTED: Final = {
     "int_type": "a whole number",
@@ -124,3 +124,16 @@ def _hint(at: str, value: Any, errors: Sequence[ErrorDetails]) -> str:
         choices = str(errors[0].get("ctx", {}).get("expected", "")).replace(" or ", ", ")
         return did_you_mean(value, [choice.strip("'") for choice in choices.split(", ")])
     return ""
+
+
+_PLACES: Final = ("path", "table", "dbtable", "topic", "name", "url")
+
+
+def whereabouts(format: str, options: Mapping[str, Any]) -> str:
+    """What a source or target is, in two words: its format, and where it is.
+
+    >>> whereabouts("kafka", {"bootstrap_servers": "b:9092", "topic": "clicks"})
+    'kafka clicks'
+    """
+    place = next((str(options[name]) for name in _PLACES if name in options), "")
+    return f"{format} {masked_text(place)}".rstrip()

@@ -1,6 +1,6 @@
 """Where rows come from: sources that Tidegate reads itself, and what every source must do.
 
-    open_source(Source, log) -> SourceReader.poll -> Slice.read -> record batches
+    open_source(Source, log, pipeline) -> SourceReader.poll -> Slice.read -> record batches
 
 Formats that are not in `NATIVE_FORMATS` are read by Spark.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tidegate.kafka import need_confluent_kafka
 from tidegate.pipeline import Source
 from tidegate.sources.files import FilesReader
 from tidegate.sources.generator import GeneratorReader
@@ -25,17 +26,28 @@ _READERS: Final[Mapping[str, Callable[[Source, Sequence[LogEntry]], SourceReader
     "memory": MemoryReader,
 }
 
-NATIVE_FORMATS: Final = frozenset(_READERS)
+NATIVE_FORMATS: Final = frozenset([*_READERS, "kafka"])
 """What `open_source` can open."""
 
 
-def open_source(spec: Source, log: Sequence[LogEntry]) -> SourceReader | None:
+def open_source(
+    spec: Source, log: Sequence[LogEntry], *, pipeline: str = ""
+) -> SourceReader | None:
     """Open a source with the log that was committed; None if its format is one of Spark's.
 
-    Raises `ConfigError` with all that is wrong with its options.
+    `pipeline` is who reads it. Raises `ConfigError` with all that is wrong with its options.
     """
+    if spec.format == "kafka":
+        return _open_kafka(spec, log, pipeline)
     reader = _READERS.get(spec.format)
     return None if reader is None else reader(spec, log)
+
+
+def _open_kafka(spec: Source, log: Sequence[LogEntry], pipeline: str) -> SourceReader:
+    need_confluent_kafka("format")
+    from tidegate.sources.kafka import KafkaReader  # noqa: PLC0415  # needs confluent_kafka
+
+    return KafkaReader(spec, log, pipeline)
 
 
 __all__ = [

@@ -9,7 +9,8 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import Source
 from tidegate.pipeline.fieldtypes import DurationMs, Name
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.validation import Rule, Value, located
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.validation import Rule, Value
 from tidegate.sources.file_format import FileFormat
 from tidegate.sources.file_listing import Listing
 from tidegate.sources.line_files import LineFiles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,6 +13,10 @@ from tidegate.sources.columns import wanted_types
 from tidegate.sources.file_format import FileFormat, FileRange
 from tidegate.sources.file_identity import unreadable, verify
 from tidegate.sources.line_files import OFFSET_BITS
+from tidegate.sources.numbering import Numbering, apart
+
+_ROOM_BITS: Final = 26
+"""Behind a transform a position in a file has so many bits below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,15 @@ class FileSlice:
     def span(self) -> int:
         """Up to the file and position behind the last row."""
         return (self.ranges[-1].place << OFFSET_BITS | self.ranges[-1].end) - self.first_offset
+
+    def numbered_apart(self) -> Numbering:
+        """See `NumberedApart`: the file is the partition, which leaves the offset to positions.
+
+        Behind the last row of a file nobody comes but those of later ones.
+        """
+        first, last = self.ranges[0], self.ranges[-1]
+        end = last.end if last.place == first.place else 1 << OFFSET_BITS
+        return apart(first.place, first.begin, end, _ROOM_BITS)
 
     def read(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """The rows in order; a batch comes out only while its file is what it was."""

@@ -19,7 +19,8 @@ from tidegate.eventtime import us_of_ms
 from tidegate.pipeline import Source
 from tidegate.pipeline.fieldtypes import DurationMs
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.validation import Rule, Value, located
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources.click_stream import GENERATED, ClickStream
 from tidegate.sources.columns import batches_of, wanted_types

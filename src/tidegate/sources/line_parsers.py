@@ -10,16 +10,15 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
-from tidegate.core.event_times import event_times
 from tidegate.errors import Problem
 from tidegate.pipeline import DataType
 from tidegate.pipeline.masking import shown
 from tidegate.sources.columns import arrow_type
+from tidegate.sources.decode_times import text_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +157,11 @@ def _typed(table: pa.Table, wanted: Mapping[str, DataType]) -> pa.Table:
 
 
 def _time_of(name: str, text: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
-    """Arrow reads the usual forms at ten times the speed; the others are read like event times."""
-    target = arrow_type(kind)
-    try:
-        return text.cast(target)
-    except pa.ArrowInvalid:
-        values = pl.Series(text)
-    found = event_times(values)
-    if found.unparsable is not None:
-        wrong = values.filter(pl.Series(found.unparsable))[0]
+    times, unparsable = text_times(text, kind)
+    if unparsable is not None:
+        wrong = text.filter(pa.array(unparsable))[0].as_py()
         raise ValueError(f"found {shown(wrong)} in column {name!r}, expected a {kind}")
-    times = pl.DataFrame({name: found.event_us}).to_arrow()[name].cast(pa.timestamp("us"))
-    if kind.name == "date":
-        return times.cast(target, safe=True)
-    return times.cast(target) if kind.name == "timestamp" else times
+    return times
 
 
 def _inferred(schema: pa.Schema) -> dict[str, str]:

@@ -17,7 +17,8 @@ from tidegate.errors import ConfigError, Problem, SourceChanged, UnreadableSourc
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType, Source
 from tidegate.pipeline.fieldtypes import Name
-from tidegate.pipeline.validation import Value, located
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.validation import Value
 from tidegate.sources.columns import (
     batches_of,
     conformed,

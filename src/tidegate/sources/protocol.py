@@ -8,9 +8,9 @@ that whoever reads it, and however often, gets the same rows in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -61,6 +61,17 @@ class Polled:
     """New entries of the source's log; committed with the epoch, given back when it is opened."""
     watermark_us: int | None = None
     """Where the source states its watermark itself, that; then its rows do not move it."""
+    found: Mapping[int, bool] | None = None
+    """By partition: whether anything is unread there, in these slices or behind them.
+
+    Only of a source whose partitions are ordered independently; None: the source is one.
+    """
+    tasks: tuple[tuple[int, ...], ...] | None = None
+    """Which of the slices, by their places, one task reads; None: there is a task for each."""
+    lost: int = 0
+    """Rows behind `since` that are gone, and that the source was told to do without."""
+    worth_an_epoch: bool = False
+    """Whether this has to be committed though it may have no row: it would not be said again."""
 
 
 class SourceReader(Protocol):
@@ -89,4 +100,79 @@ class Endless(Protocol):
 
     def end_at(self, now_us: int) -> None:
         """From now on give what is there at `now_us`, and nothing that comes later."""
+        ...
+
+
+@runtime_checkable
+class Partitioned(Protocol):
+    """A source whose partitions are ordered independently: each has a watermark of its own."""
+
+    @property
+    def partitioned(self) -> Literal[True]:
+        """It is: `Slice.partition` says where rows belong, `Polled.found` what there is."""
+        ...
+
+
+@runtime_checkable
+class Numbered(Protocol):
+    """A source whose rows say themselves where they are, however they are read."""
+
+    @property
+    def number_column(self) -> str:
+        """The column with their numbers, which begin with the slice's `first_offset`."""
+        ...
+
+
+@runtime_checkable
+class Decoding(Protocol):
+    """A source in which a single row may turn out to be unreadable."""
+
+    @property
+    def undecoded(self) -> str | None:
+        """The column that holds such a row as it came, and NULL in all others; None: has none."""
+        ...
+
+    @property
+    def undecoded_columns(self) -> Mapping[str, str]:
+        """That one, and all others that say something of such a row, with their types."""
+        ...
+
+    def decide_by(self, columns: Collection[str]) -> None:
+        """From now on a row is unreadable by these columns only: others are NULL where they do
+        not fit. Until this is said, all columns decide.
+        """
+        ...
+
+
+@runtime_checkable
+class DecodedSlice(Protocol):
+    """A slice of a source in which a single row may turn out to be unreadable."""
+
+    def undecoded_only(self) -> Slice:
+        """The same slice, of which only those rows are read."""
+        ...
+
+
+@runtime_checkable
+class Told(Protocol):
+    """A source that wants to know how far it was read."""
+
+    def committed(self, until: Offset) -> None:
+        """Everything before `until` is committed. Somebody else may look at it: nothing here
+        depends on it, so it does not raise, and does not keep others waiting.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadTogether(Protocol):
+    """A slice that is read faster together with others of its source than one by one."""
+
+    def read_all(
+        self, slices: Sequence[Slice], columns: Sequence[str] | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of `slices`, of which this is one: batches with the place of their slice.
+
+        Those of a slice come in order, as `read` gives them; slices come as they are read.
+        """
         ...

@@ -16,11 +16,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline import MAIN, Pipeline, Source
+from tidegate.pipeline import MAIN, Pipeline
 from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.store import DEFAULT_FOLDER
 from tidegate.sources import NATIVE_FORMATS, open_source
-from tidegate.spark.inputs import open_input
+from tidegate.spark.inputs import Opening, open_input
 from tidegate.spark.opening import check_targets, each_source, fields_for
 from tidegate.spark.planning import Plan, plan_of, writer_of
 from tidegate.spark.session import spark_session
@@ -73,7 +73,12 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
         _check_folder(pipeline)
     plan: Plan | None = None
     with wrong.taken():
-        found = each_source(pipeline, lambda place, each: _columns_of(place, each, spark))
+        found = each_source(
+            pipeline,
+            lambda place, source: _columns_of(
+                Opening(pipeline=pipeline.name, source=source, place=place), spark
+            ),
+        )
         plan = plan_of(pipeline, found)
     if plan is None:
         raise ConfigError(wrong.found)
@@ -96,12 +101,13 @@ def _check_targets(plan: Plan, wrong: _Problems) -> None:
         check_targets(plan, writers)
 
 
-def _columns_of(place: int, source: Source, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
+def _columns_of(opening: Opening, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
+    source = opening.source
     if source.format in NATIVE_FORMATS and source.transform is None:
-        reader = open_source(source, ())
+        reader = open_source(source, (), pipeline=opening.pipeline)
         if reader is not None:
             return reader.columns()
-    return open_input(spark(), source, place, (), None).columns()
+    return open_input(spark(), opening).columns()
 
 
 def _check_folder(pipeline: Pipeline) -> None:

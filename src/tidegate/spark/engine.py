@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
 from tidegate import faults
-from tidegate.core.watermark import PipelineWatermark, Poll
-from tidegate.errors import InconsistentEpoch
+from tidegate.core.watermark import PipelineWatermark, Poll, partition_key
+from tidegate.errors import InconsistentEpoch, StateLost
 from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.spark import job
@@ -36,6 +37,7 @@ from tidegate.spark.planning import Plan
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.watermarks import watermark_after
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
+from tidegate.targets.protocol import needs_closing
 
 _GARBAGE_EVERY = 16
 """Epochs."""
@@ -85,7 +87,7 @@ class Engine:
             name: each.poll(offsets.get(name), max_rows=room, slices=slices, now_us=now_us)
             for name, each in self.inputs.items()
         }
-        feeds = [each.feed for each in polled.values() if each.feed.slices or each.feed.frame]
+        feeds = [feed for each in polled.values() for feed in each.feeds]
         planned = Planned(
             number=number,
             now_us=now_us,
@@ -113,11 +115,18 @@ class Engine:
 
     def _polled(self, planned: Planned) -> PipelineWatermark:
         """Only a run that goes on can see that a source is idle: an end is no silence."""
-        found = {name: each.found for name, each in planned.polled.items()}
+        watermark, found = self.watermark, dict[str, bool]()
+        for name, each in planned.polled.items():
+            if each.partitions is not None:
+                watermark = watermark.parted(name, each.partitions)
+            if each.partitions:
+                found |= {partition_key(name, p): any_ for p, any_ in each.partitions.items()}
+            else:
+                found[name] = each.found
         outcomes = {name: Poll.FOUND if any_ else Poll.NOTHING for name, any_ in found.items()}
         if self.settings.mode == "available_now":
             outcomes = {name: poll for name, poll in outcomes.items() if poll == Poll.FOUND}
-        return self.watermark.polled(outcomes, now_us=planned.now_us)
+        return watermark.polled(outcomes, now_us=planned.now_us)
 
     def run(self, planned: Planned) -> EpochResult:
         """Run an epoch: when this returns it is committed, and its output is out."""
@@ -133,7 +142,8 @@ class Engine:
         self.watermark = self._polled(planned)
         side = planned.side or self._map_side(planned.number, planned.now_us, ())
         order = self._order(planned, side, flush_us)
-        reports = job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
+        with self._unless_taken_over():
+            reports = job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
         manifest = self._manifest(planned, reports)
         watermark = self._agreed(order, reports)
         stacks = manifest.state[self.standing.operator_id].shards
@@ -155,11 +165,14 @@ class Engine:
         """Commit an epoch and bring its output out; epochs are finished in order."""
         began = time.perf_counter()
         faults.reached("commit")
-        beside = self.publisher.beside(stepped.manifest)
+        with self._unless_taken_over():
+            beside = self.publisher.beside(stepped.manifest)
         self.store.commit(self.recovered.token, stepped.manifest, beside)
         faults.reached("committed")
         committed = time.perf_counter()
-        self.publisher.publish(stepped.manifest)
+        self.tell_sources(stepped.manifest)
+        with self._unless_taken_over():
+            self.publisher.publish(stepped.manifest)
         self.store.published(self.recovered.token, stepped.manifest.epoch)
         if stepped.manifest.epoch % _GARBAGE_EVERY == 0:
             self.store.collect_garbage(self.recovered.token)
@@ -167,6 +180,21 @@ class Engine:
         ended = time.perf_counter()
         seconds = {**stepped.seconds, "commit": committed - began, "publish": ended - committed}
         return _result(stepped, self._snapshot_of(stepped), seconds)
+
+    @contextmanager
+    def _unless_taken_over(self) -> Iterator[None]:
+        """Whoever took over tidies up: who misses something then hears of that, `LostLease`."""
+        try:
+            yield
+        except StateLost:
+            self.store.published(self.recovered.token, 0)  # changes nothing
+            raise
+
+    def tell_sources(self, manifest: Manifest) -> None:
+        """Let those who want to know hear how far they are read."""
+        for name, each in self.inputs.items():
+            if name in manifest.offsets:
+                each.committed(manifest.offsets[name])
 
     def survey(
         self, stacks: tuple[tuple[Entry, ...], ...], watermark: PipelineWatermark
@@ -212,6 +240,9 @@ class Engine:
     def close(self) -> None:
         """Leave the pipeline to others."""
         self.folder.wait()
+        for writer in self.standing.writers.values():
+            if needs_closing(writer):
+                writer.close()
         self.store.close()
 
     def _order(self, planned: Planned, side: job.MapSide, flush_us: int | None) -> StepOrder:
@@ -248,7 +279,7 @@ class Engine:
             state={self.standing.operator_id: Stacks(shards=stepped(self.stacks, reports))},
             outputs=tuple(output for report in reports for output in report.outputs),
             discovered=discovered,
-            counts=_counts(reports),
+            counts=_counts(planned, reports),
             committed_us=planned.now_us,
         )
 
@@ -271,8 +302,10 @@ class Engine:
         return keys
 
 
-def _counts(reports: Sequence[ShardReport]) -> dict[str, int]:
+def _counts(planned: Planned, reports: Sequence[ShardReport]) -> dict[str, int]:
     counts: Counter[str] = Counter()
+    if lost := sum(each.lost for each in planned.polled.values()):
+        counts["lost"] = lost
     for report in reports:
         counts.update(report.counts)
     for seen in reports[0].seen:

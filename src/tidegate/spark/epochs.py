@@ -32,8 +32,8 @@ class Planned:
 
     @property
     def empty(self) -> bool:
-        """Whether no source brings anything."""
-        return self.side is None
+        """Whether no source brings anything, or says what has to be committed."""
+        return self.side is None and not any(each.worth_an_epoch for each in self.polled.values())
 
     @property
     def stated_us(self) -> dict[str, int]:

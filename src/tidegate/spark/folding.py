@@ -164,5 +164,5 @@ def _json(name: str, columns: pl.DataFrame, height: int) -> pl.Series:
     """Each row as a JSON object; a window over all rows has the key {}."""
     if not columns.width:
         return pl.Series(name, ["{}"]).new_from_index(0, height)
-    lines = to_json_lines(columns).decode().splitlines()
-    return pl.Series(name, lines, dtype=pl.String)
+    lines = to_json_lines(columns).splitlines()  # as bytes: text has line ends of its own
+    return pl.Series(name, lines, dtype=pl.Binary).cast(pl.String)

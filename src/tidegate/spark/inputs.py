@@ -5,8 +5,8 @@ SourceReader | Spark format -> transform -> [Feed of an epoch]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,7 +18,18 @@ from pyspark.sql.types import StructType
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import DataType, Source
 from tidegate.sources import open_source
-from tidegate.sources.protocol import Endless, LogEntry, Offset, SourceReader
+from tidegate.sources.protocol import (
+    DecodedSlice,
+    Decoding,
+    Endless,
+    LogEntry,
+    Numbered,
+    Offset,
+    Partitioned,
+    Polled,
+    SourceReader,
+    Told,
+)
 from tidegate.spark.entry import Task
 from tidegate.spark.job import Feed, numbered
 from tidegate.spark.orders import MapOrder, PlannedSlice, ordered
@@ -28,20 +39,45 @@ TransformFunction = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What of a source shows in every epoch."""
+
+    partitioned: bool = False
+    """Whether its partitions have watermarks of their own."""
+    number_column: str | None = None
+    """The column that says which row of its partition a row is, where operators see it."""
+    undecoded: str | None = None
+    """The column that is not NULL in rows which could not be decoded, where operators see it."""
+    undecoded_columns: Mapping[str, str] = field(default_factory=dict)
+    """What is known of such rows, with types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolledInput:
     """What one source brings into an epoch, and where that leaves it."""
 
-    feed: Feed
-    until: Offset | None
+    feeds: tuple[Feed, ...] = ()
+    until: Offset | None = None
     """None: as before."""
-    unread: bool
-    found: bool
+    unread: bool = False
+    found: bool = False
+    partitions: Mapping[int, bool] | None = None
+    """Where each partition has a watermark: whether anything was found in it."""
     discovered: tuple[LogEntry, ...] = ()
     stated_us: int | None = None
+    lost: int = 0
+    """Rows that are gone, and that the source does without."""
+    worth_an_epoch: bool = False
+    """Whether this has to be committed, also without a row."""
 
 
 class Input(Protocol):
     """One source of a running pipeline."""
+
+    @property
+    def traits(self) -> Traits:
+        """What shows in every epoch."""
+        ...
 
     def columns(self) -> Mapping[str, str]:
         """The columns that operators see, with their Spark SQL types."""
@@ -55,17 +91,32 @@ class Input(Protocol):
         """Give what is there at `now_us` from now on, where rows come without an end."""
         ...
 
+    def committed(self, until: Offset) -> None:
+        """An epoch that ends at this offset is committed."""
+        ...
+
+    def decide_by(self, columns: Collection[str]) -> None:
+        """These columns alone are read by the operator, and for the time of events."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A source of a pipeline, and what is known of it."""
+
+    pipeline: str
+    source: Source
+    place: int
+    log: Sequence[LogEntry] = ()
+
 
 def open_input(
-    spark: SparkSession,
-    source: Source,
-    place: int,
-    log: Sequence[LogEntry],
-    function: TransformFunction | None,
+    spark: SparkSession, opening: Opening, function: TransformFunction | None = None
 ) -> Input:
     """Open a source with its transform; raises `ConfigError` for what cannot be read."""
+    source, place = opening.source, opening.place
     transform = Transform(spark=spark, sql=source.transform, function=function)
-    reader = open_source(source, log)
+    reader = open_source(source, opening.log, pipeline=opening.pipeline)
     if reader is not None:
         return NativeInput(spark=spark, place=place, reader=reader, transform=transform)
     return TableInput(spark=spark, source=source, place=place, transform=transform)
@@ -80,6 +131,29 @@ class NativeInput:
     reader: SourceReader
     transform: Transform
 
+    @property
+    def traits(self) -> Traits:
+        """See `Input`."""
+        plain = Traits(
+            partitioned=isinstance(self.reader, Partitioned),
+            number_column=self._number_column if self.transform.empty else None,
+        )
+        if not isinstance(self.reader, Decoding) or self._undecoded is None:
+            return plain
+        return replace(
+            plain,
+            undecoded=self._undecoded if self.transform.empty else None,
+            undecoded_columns=self.reader.undecoded_columns,
+        )
+
+    @property
+    def _number_column(self) -> str | None:
+        return self.reader.number_column if isinstance(self.reader, Numbered) else None
+
+    @property
+    def _undecoded(self) -> str | None:
+        return self.reader.undecoded if isinstance(self.reader, Decoding) else None
+
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""
         read = self.reader.columns()
@@ -92,27 +166,64 @@ class NativeInput:
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
         """See `Input`."""
         polled = self.reader.poll(since, max_rows=max_rows, slices=slices, now_us=now_us)
-        planned = tuple(PlannedSlice(source=self.place, slice=each) for each in polled.slices)
-        frame = None
-        if planned and not self.transform.empty:
-            frame = self.transform(self._rows(planned))
         return PolledInput(
-            feed=Feed(source=self.place, slices=planned, frame=frame),
+            feeds=tuple(self._feeds(polled)) if polled.slices else (),
             until=polled.until,
             unread=polled.unread,
-            found=bool(planned) or polled.unread,
+            found=bool(polled.slices) or polled.unread,
+            partitions=polled.found,
             discovered=polled.discovered,
             stated_us=polled.watermark_us,
+            lost=polled.lost,
+            worth_an_epoch=polled.worth_an_epoch,
         )
+
+    def _feeds(self, polled: Polled) -> Iterator[Feed]:
+        """The slices of a poll; through a transform each is a partition of Spark's.
+
+        Rows that could not be decoded have nothing that a transform could work on: it does not
+        see them, so they are read once more, without the others.
+        """
+        planned = tuple(PlannedSlice(source=self.place, slice=each) for each in polled.slices)
+        if self.transform.empty:
+            yield Feed(source=self.place, slices=planned, tasks=polled.tasks)
+            return
+        frame = self.transform(self._rows(planned))
+        yield Feed(source=self.place, slices=planned, frame=frame)
+        undecoded = tuple(
+            PlannedSlice(source=self.place, slice=each.undecoded_only(), undecoded=True)
+            for each in polled.slices
+            if isinstance(each, DecodedSlice) and self.traits.undecoded_columns
+        )
+        if undecoded:
+            yield Feed(source=self.place, slices=undecoded, tasks=polled.tasks)
 
     def end_at(self, now_us: int) -> None:
         """See `Input`."""
         if isinstance(self.reader, Endless):
             self.reader.end_at(now_us)
 
+    def committed(self, until: Offset) -> None:
+        """See `Input`."""
+        if isinstance(self.reader, Told):
+            self.reader.committed(until)
+
+    def decide_by(self, columns: Collection[str]) -> None:
+        """See `Input`; a transform reads all columns."""
+        if isinstance(self.reader, Decoding) and self.transform.empty:
+            self.reader.decide_by(columns)
+
     def _rows(self, planned: tuple[PlannedSlice, ...]) -> DataFrame:
         """The rows of slices as Spark sees them, before the transform."""
-        order = MapOrder(standing=b"", now_us=0, slices=planned, schema=self._arrow)
+        tasks = tuple((number,) for number, _ in enumerate(planned))
+        order = MapOrder(
+            standing=b"",
+            now_us=0,
+            slices=planned,
+            tasks=tasks,
+            schema=self._arrow,
+            undecoded=self._undecoded,
+        )
         task = Task("map_task:read_slices", ordered(order))
         return numbered(self.spark, len(planned) or 1).mapInArrow(task, self._schema)
 
@@ -132,8 +243,23 @@ class NativeInput:
         return schema
 
 
+class _OfSpark:
+    """Rows that Spark reads: a table, or a batch, is there as a whole."""
+
+    traits = Traits()
+
+    def end_at(self, now_us: int) -> None:
+        """See `Input`."""
+
+    def committed(self, until: Offset) -> None:
+        """See `Input`."""
+
+    def decide_by(self, columns: Collection[str]) -> None:
+        """See `Input`."""
+
+
 @dataclass(kw_only=True)
-class TableInput:
+class TableInput(_OfSpark):
     """A table that Spark reads: as a whole, once; or, with `offset_column`, what is new in it.
 
     The values of `offset_column` must ascend as rows are added: a row that comes later with
@@ -176,18 +302,10 @@ class TableInput:
         """See `Input`."""
         if "offset_column" in self.source.options:
             return self._new_rows(since, max_rows)
-        nothing = PolledInput(feed=Feed(source=self.place), until=None, unread=False, found=False)
         if since is not None:
-            return nothing
-        return PolledInput(
-            feed=Feed(source=self.place, frame=self.transform(self._table())),
-            until={"read": True},
-            unread=False,
-            found=True,
-        )
-
-    def end_at(self, now_us: int) -> None:
-        """See `Input`: a table, or a batch, is there as a whole."""
+            return PolledInput()
+        rows = Feed(source=self.place, frame=self.transform(self._table()))
+        return PolledInput(feeds=(rows,), until={"read": True}, found=True)
 
     def _new_rows(self, since: Offset | None, max_rows: int) -> PolledInput:
         table, name = self._table(), str(self.source.options["offset_column"])
@@ -198,11 +316,11 @@ class TableInput:
         taken = new.orderBy(column).limit(max_rows).agg(F.max(column).cast("string")).first()
         until = None if taken is None else taken[0]
         if until is None:
-            return PolledInput(feed=Feed(source=self.place), until=None, unread=False, found=False)
+            return PolledInput()
         rows = new.where(column <= F.lit(until).cast(kind))
         left = new.where(column > F.lit(until).cast(kind))
         return PolledInput(
-            feed=Feed(source=self.place, frame=self.transform(rows)),
+            feeds=(Feed(source=self.place, frame=self.transform(rows)),),
             until={"above": until},
             unread=not left.isEmpty(),
             found=True,
@@ -210,7 +328,7 @@ class TableInput:
 
 
 @dataclass(kw_only=True)
-class BatchInput:
+class BatchInput(_OfSpark):
     """A micro-batch of a user's own query: one epoch, whose offset is the batch id."""
 
     place: int
@@ -224,15 +342,8 @@ class BatchInput:
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
         """See `Input`."""
-        return PolledInput(
-            feed=Feed(source=self.place, frame=self.transform(self.frame)),
-            until={"batch": self.batch_id},
-            unread=False,
-            found=True,
-        )
-
-    def end_at(self, now_us: int) -> None:
-        """See `Input`: a table, or a batch, is there as a whole."""
+        rows = Feed(source=self.place, frame=self.transform(self.frame))
+        return PolledInput(feeds=(rows,), until={"batch": self.batch_id}, found=True)
 
 
 def known_types(schema: StructType) -> dict[str, str]:

@@ -55,6 +55,13 @@ class Feed:
     source: int
     slices: tuple[PlannedSlice, ...] = ()
     frame: DataFrame | None = None
+    tasks: tuple[tuple[int, ...], ...] | None = None
+    """Which slices, by their places, one task reads; None: a task for each."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is read at all."""
+        return not self.slices and self.frame is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +77,22 @@ def map_side(
 ) -> MapSide:
     """Map all feeds; if there is nothing to read for sure, one slice without rows says so.
 
-    A frame whose partitions only Spark knows may have none: then no task would run at all.
+    A frame whose partitions only Spark knows may have none: then no task would run at all. Frames
+    of one partition each become one in a union, so that nobody could tell their slices apart: one
+    of two, of which one is empty, goes before them.
     """
-    native = [planned for feed in feeds if feed.frame is None for planned in feed.slices]
+    read = [feed for feed in feeds if feed.frame is None and feed.slices]
     framed = [feed for feed in feeds if feed.frame is not None]
-    if not native and not any(feed.slices for feed in framed):
-        native = [PlannedSlice(source=0, slice=None)]
-    sides, first, known = [], 0, True
-    if native:
-        order = MapOrder(standing=standing, now_us=now_us, slices=tuple(native))
+    if not read and (len(framed) > 1 or not any(feed.slices for feed in framed)):
+        read = [Feed(source=0, slices=(PlannedSlice(source=0, slice=None),))]
+    sides, first, partition, known = [], 0, 0, True
+    if read:
+        order = _map_order(standing, now_us, read)
         session = framed[0].frame.sparkSession if framed and framed[0].frame else spark
-        numbers = numbered(session, len(native))
+        partition = len(order.tasks) + bool(framed)
+        numbers = numbered(session, len(order.tasks), partition)
         sides.append(numbers.mapInArrow(Task("map_task:map_slices", ordered(order)), SCHEMA))
-        first = len(native)
+        first = len(order.slices)
     for feed in sorted(framed, key=lambda each: not each.slices):
         rows = RowsOrder(
             standing=standing,
@@ -90,18 +100,31 @@ def map_side(
             epoch=epoch,
             source=feed.source,
             first_slice=first,
+            first_partition=partition,
             slices=feed.slices or None,
         )
         task = Task("map_task:map_rows", ordered(rows))
         sides.append(feed.frame.mapInArrow(task, SCHEMA))  # type: ignore[union-attr]
         first, known = first + len(feed.slices), known and bool(feed.slices)
+        partition += len(feed.slices)
     together = reduce(DataFrame.union, sides)
     return MapSide(rows=together, slices=frozenset(range(first)) if known else None)
 
 
-def numbered(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers from 0 on, each in a partition of its own."""
-    return spark.range(0, count, 1, count)
+def _map_order(standing: bytes, now_us: int, feeds: Sequence[Feed]) -> MapOrder:
+    """The slices of all feeds, numbered through, and the tasks that read them."""
+    slices: list[PlannedSlice] = []
+    tasks: list[tuple[int, ...]] = []
+    for feed in feeds:
+        of_feed = feed.tasks or tuple((place,) for place, _ in enumerate(feed.slices))
+        tasks += [tuple(len(slices) + place for place in places) for places in of_feed]
+        slices += feed.slices
+    return MapOrder(standing=standing, now_us=now_us, slices=tuple(slices), tasks=tuple(tasks))
+
+
+def numbered(spark: SparkSession, count: int, partitions: int | None = None) -> DataFrame:
+    """The numbers from 0 on, each in a partition of its own; of more partitions some are empty."""
+    return spark.range(0, count, 1, partitions or count)
 
 
 def run(side: MapSide, order: StepOrder, shards: int) -> list[ShardReport]:

@@ -10,12 +10,15 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 _STDERR = 2
 _ENDING = threading.Event()
 _NOISE = re.compile(rb"^WARNING: Using incubator modules: |^WARNING: package sun\.\S+ not in ")
+_TRACEBACK = b"Traceback (most recent call last):"
+_FRAME = re.compile(rb'^ +File "(.*)", line ')
+_OF_A_DAEMON = re.compile(rb"pyspark.daemon\.py$")
 
 
 def silence() -> None:
@@ -39,9 +42,34 @@ def without_noise() -> Iterator[None]:
         os.dup2(kept, _STDERR)
 
 
+def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that say something, as they come; a traceback when its last line has come."""
+    trace: list[bytes] = []
+    for line in lines:
+        if line.startswith(_TRACEBACK):
+            yield from trace
+            trace = [line]
+        elif not trace:
+            if not _NOISE.match(line):
+                yield line
+        else:
+            trace.append(line)
+            if not line.startswith(b" "):
+                if not _is_of_a_dying_daemon(trace):
+                    yield from trace
+                trace = []
+    yield from trace
+
+
+def _is_of_a_dying_daemon(trace: list[bytes]) -> bool:
+    """Whether PySpark's daemon, and nobody else, found that its worker is gone."""
+    files = [frame[1] for frame in map(_FRAME.match, trace) if frame]
+    return trace[-1].startswith(b"BrokenPipeError") and all(map(_OF_A_DAEMON.search, files))
+
+
 def _pass_on(reading: int, to: int) -> None:
     with os.fdopen(reading, "rb") as lines:
-        for line in lines:
-            if not _NOISE.match(line) and not _ENDING.is_set():
+        for line in telling(lines):
+            if not _ENDING.is_set():
                 os.write(to, line)
     os.close(to)

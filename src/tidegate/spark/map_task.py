@@ -9,21 +9,25 @@ and however often, the same bytes come out. It writes nothing anywhere else.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from tidegate import faults
-from tidegate.core.admission import admit
+from tidegate.core.admission import UNPARSABLE, admit
 from tidegate.core.arrays import Int64s
 from tidegate.core.event_times import EventTimes, event_times
 from tidegate.core.frames import taken, unused_name
 from tidegate.core.hashing import SPARK_SEED, xxhash64
-from tidegate.errors import TidegateError
-from tidegate.sources.protocol import Slice
+from tidegate.errors import ConfigError, Problem, TidegateError
+from tidegate.pipeline import Join
+from tidegate.sources.numbering import Numbering, numbering
+from tidegate.sources.protocol import ReadTogether, Slice
 from tidegate.spark import stopwatch
 from tidegate.spark.orders import MapOrder, RowsOrder, SourceOrder, Standing, unpacked
 from tidegate.spark.wire import SliceRows, event_table, parcels
@@ -33,28 +37,31 @@ def map_slices(order: bytes, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     """Read the slices of these numbers and send their rows to the shards."""
     plan: MapOrder = pickle.loads(order)  # from our own driver
     standing = unpacked(plan.standing)
-    for number in _numbers(numbers):
-        planned = plan.slices[number]
-        source = standing.sources[planned.source]
-        with stopwatch.part("read"):
-            rows = _read(planned.slice, source.columns)
-        faults.reached("map")
-        mapper = _Mapper(standing, source, plan.now_us)
-        yield from mapper.sent(rows, number, planned.slice)
+    for task in _numbers(numbers):
+        of_task = plan.tasks[task]
+        source = standing.sources[plan.slices[of_task[0]].source]
+        for number, rows in _read(plan, of_task, source):
+            faults.reached("map")
+            planned = plan.slices[number]
+            mapper = _Mapper(standing, source, plan.now_us)
+            as_read = numbering(planned.slice)
+            yield from mapper.sent(rows, number, as_read, undecoded=planned.undecoded)
 
 
 def map_rows(order: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Send rows that Spark gives to the shards; the Spark partition is the slice."""
     plan: RowsOrder = pickle.loads(order)  # from our own driver
     standing = unpacked(plan.standing)
-    number = _partition()
+    place = _partition() - plan.first_partition
+    number = plan.first_slice + place
     source = standing.sources[plan.source]
     with stopwatch.part("read"):
-        found = [pl.DataFrame(batch) for batch in batches]
-        rows = pl.concat(found, rechunk=True) if found else None
-    mapper = _Mapper(standing, source, plan.now_us, plan.epoch)
-    made_of = None if plan.slices is None else plan.slices[number - plan.first_slice].slice
-    yield from mapper.sent(rows, number, made_of)
+        rows = _one_frame(map(pl.DataFrame, batches))
+    if plan.slices is None:
+        numbers = _of_spark(plan.epoch, number)
+    else:
+        numbers = numbering(plan.slices[place].slice, transformed=True)
+    yield from _Mapper(standing, source, plan.now_us).sent(rows, number, numbers)
 
 
 def read_slices(order: bytes, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,7 +71,14 @@ def read_slices(order: bytes, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
         planned = plan.slices[number]
         if planned.slice is not None:
             for batch in planned.slice.read(None):
-                yield _for_spark(batch, plan.schema)
+                yield _for_spark(_decoded(batch, plan.undecoded), plan.schema)
+
+
+def _decoded(batch: pa.RecordBatch, undecoded: str | None) -> pa.RecordBatch:
+    """The rows that could be decoded: a transform may see no others."""
+    if undecoded is None or batch.column(undecoded).null_count == batch.num_rows:
+        return batch
+    return batch.filter(pc.is_null(batch.column(undecoded)))
 
 
 def _for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -85,32 +99,73 @@ def _partition() -> int:
     return int(context.partitionId())
 
 
-def _read(planned: Slice | None, columns: tuple[str, ...] | None) -> pl.DataFrame | None:
-    if planned is None:
-        return None
-    frames = [pl.DataFrame(batch) for batch in planned.read(columns)]
-    return pl.concat(frames, rechunk=True) if frames else None
+def _read(
+    plan: MapOrder, numbers: tuple[int, ...], source: SourceOrder
+) -> Iterator[tuple[int, pl.DataFrame | None]]:
+    """The rows of each of the slices of a task, all of one source; None: there are none."""
+    first = plan.slices[numbers[0]]
+    columns = source.undecoded_columns if first.undecoded else source.columns
+    slices = [planned for number in numbers if (planned := plan.slices[number].slice) is not None]
+    if len(slices) > 1 and isinstance(slices[0], ReadTogether):
+        with stopwatch.part("read"):
+            together = _read_together(slices[0], slices, columns)
+        yield from zip(numbers, together, strict=True)
+        return
+    for number in numbers:
+        planned = plan.slices[number].slice
+        with stopwatch.part("read"):
+            rows = None if planned is None else _one_frame(map(pl.DataFrame, planned.read(columns)))
+        yield number, rows
+
+
+def _read_together(
+    first: ReadTogether, slices: Sequence[Slice], columns: tuple[str, ...] | None
+) -> list[pl.DataFrame | None]:
+    frames: list[list[pl.DataFrame]] = [[] for _ in slices]
+    for place, batch in first.read_all(slices, columns):
+        frames[place].append(pl.DataFrame(batch))
+    return [_one_frame(each) for each in frames]
+
+
+def _one_frame(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
+    found = [*frames]
+    return pl.concat(found, rechunk=True) if found else None
 
 
 class _Mapper:
     """Rows of one source become events."""
 
-    def __init__(
-        self, standing: Standing, source: SourceOrder, now_us: int, epoch: int = 0
-    ) -> None:
+    def __init__(self, standing: Standing, source: SourceOrder, now_us: int) -> None:
         self._standing, self._source, self._now_us = standing, source, now_us
-        self._epoch = epoch
 
     def sent(
-        self, rows: pl.DataFrame | None, number: int, planned: Slice | None
+        self,
+        rows: pl.DataFrame | None,
+        number: int,
+        numbers: Numbering,
+        *,
+        undecoded: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice, for the shuffle."""
+        """The rows of a slice, for the shuffle; `undecoded`: they are all to be rejected."""
         with stopwatch.part("split"):
-            mapped = self._mapped(rows, number, planned)
+            if undecoded and rows is not None:
+                mapped = self._turned_away(rows, number, numbers)
+            else:
+                mapped = self._mapped(rows, number, numbers)
             batches = list(parcels(mapped, self._standing.shards))
         yield from batches
 
-    def _mapped(self, rows: pl.DataFrame | None, number: int, planned: Slice | None) -> SliceRows:
+    def _turned_away(self, rows: pl.DataFrame, number: int, numbers: Numbering) -> SliceRows:
+        """Rows that could not be decoded: they have no columns that anybody could read."""
+        nothing = self._mapped(None, number, numbers)
+        reasons = pl.Series("reason", [UNPARSABLE]).new_from_index(0, rows.height)
+        return replace(
+            nothing,
+            rejected=self._rejected(rows, reasons),
+            rejected_counts={UNPARSABLE: rows.height} if rows.height else {},
+        )
+
+    def _mapped(self, rows: pl.DataFrame | None, number: int, numbers: Numbering) -> SliceRows:
         if rows is None:
             rows = pl.DataFrame(schema=dict(self._source.casts))
             times = EventTimes(pl.Series([], dtype=pl.Int64), None)
@@ -122,23 +177,42 @@ class _Mapper:
             max_future_skew_us=self._source.max_future_skew_us,
             unparsable=times.unparsable,
         )
-        offset = _offsets(len(reasons), number, planned)
+        offset = self._offsets(rows, numbers)
         events, key_hash = self._admitted(rows, times.event_us, offset, reasons)
         return SliceRows(
             slice=number,
             source=self._source.place,
-            partition=self._epoch if planned is None else planned.partition,
+            partition=numbers.partition,
             events=events,
             key_hash=key_hash,
             rejected=self._rejected(rows, reasons),
             rejected_counts=dict(reasons.drop_nulls().value_counts().sort("reason").iter_rows()),
         )
 
+    def _offsets(self, rows: pl.DataFrame, numbers: Numbering) -> Int64s:
+        """One of its own for every row of a join: pairs are named, and rows marked, by them.
+
+        To a window equal ones are a tie.
+        """
+        if self._source.number_column is not None and rows.height:
+            return rows[self._source.number_column].to_numpy()
+        if rows.height > numbers.room and isinstance(self._standing.config, Join):
+            at = f"sources[{self._source.place}].transform"
+            found = f"{rows.height} rows made of one part of source {self._source.name!r}"
+            hint = "make fewer rows of one, or make them before the source is written"
+            raise ConfigError([Problem(at, found, f"at most {numbers.room} before a join", hint)])
+        return numbers.numbers(rows.height)
+
     def _event_times(self, rows: pl.DataFrame) -> EventTimes:
         if self._source.event_time is None:
             now = pl.Series([self._now_us], dtype=pl.Int64)
-            return EventTimes(now.new_from_index(0, rows.height), None)
-        return event_times(rows[self._source.event_time], self._source.event_time_unit)
+            times = EventTimes(now.new_from_index(0, rows.height), None)
+        else:
+            times = event_times(rows[self._source.event_time], self._source.event_time_unit)
+        undecoded = self._source.undecoded
+        if undecoded is None or rows[undecoded].null_count() == rows.height:
+            return times
+        return times.without(rows[undecoded].is_not_null())
 
     def _admitted(
         self, rows: pl.DataFrame, event_us: pl.Series, offset: Int64s, reasons: pl.Series
@@ -166,12 +240,6 @@ class _Mapper:
         return rows.with_columns(reason).filter(reasons.is_not_null())
 
 
-def _offsets(rows: int, number: int, planned: Slice | None) -> Int64s:
-    """Positions that ascend in the order of the source, slice after slice.
-
-    Rows that only Spark can number come in the order of epochs, and in it of partitions.
-    """
-    if planned is None:
-        return np.arange(rows) + (number << 40)
-    nth = np.minimum(np.arange(rows), planned.span - 1)  # a transform may make more rows
-    return nth + planned.first_offset
+def _of_spark(epoch: int, number: int) -> Numbering:
+    """Rows that only Spark can number come in the order of epochs, and in it of partitions."""
+    return Numbering(partition=epoch, first=number << 40, room=1 << 40)

@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.compiling import polars_type
 from tidegate.core.frames import unused_name
-from tidegate.core.watermark import PipelineState, PipelineWatermark
+from tidegate.core.watermark import PipelineState, PipelineWatermark, partitions_in
 from tidegate.errors import ConfigError, PlanChanged, Problem
 from tidegate.eventtime import now_us, us_of_ms
-from tidegate.pipeline import MAIN, DataType, Join, Pipeline, RunSettings, Source, changes
-from tidegate.pipeline.validation import located
+from tidegate.pipeline import MAIN, REJECTED, DataType, Join, Pipeline, RunSettings, Source, changes
+from tidegate.pipeline.paths import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
-from tidegate.spark.inputs import Input, TransformFunction, open_input
+from tidegate.spark.inputs import Input, Opening, Traits, TransformFunction, open_input
 from tidegate.spark.job import numbered
 from tidegate.spark.layout import laid_out, rows_of
 from tidegate.spark.limits import KeyBound
@@ -32,7 +32,7 @@ from tidegate.spark.session import cores, epoch_session, on_this_machine
 from tidegate.state import SqliteDepot, open_store
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Manifest, Recovered, Store
-from tidegate.targets.dated import refuse_older_state
+from tidegate.targets.dated import refuse_lost_rows, refuse_older_state
 from tidegate.targets.protocol import EpochKey, TargetWriter, needs_preparing
 
 T = TypeVar("T")
@@ -60,9 +60,10 @@ def open_engine(
         session = epoch_session(spark)
         opened = open_inputs or _sources_of(pipeline, function)
         inputs = opened(session, recovered)
-        plan = plan_of(pipeline, columns_of(pipeline, inputs))
+        plan = plan_of(pipeline, columns_of(pipeline, inputs), traits_of(inputs))
         engine = _engine(plan, settings, session, store, recovered, inputs)
         _adopt_plan(plan, store, recovered)
+        refuse_lost_rows(engine.standing.writers, _channels_out(recovered))
         _prepare_targets(plan, engine.standing.writers)
         _finish(engine)
     except BaseException:
@@ -85,7 +86,14 @@ def _sources_of(pipeline: Pipeline, function: TransformFunction | None) -> OpenI
         return each_source(
             pipeline,
             lambda place, source: open_input(
-                session, source, place, recovered.logs.get(source.name, ()), function
+                session,
+                Opening(
+                    pipeline=pipeline.name,
+                    source=source,
+                    place=place,
+                    log=recovered.logs.get(source.name, ()),
+                ),
+                function,
             ),
         )
 
@@ -95,6 +103,11 @@ def _sources_of(pipeline: Pipeline, function: TransformFunction | None) -> OpenI
 def columns_of(pipeline: Pipeline, inputs: Mapping[str, Input]) -> Mapping[str, Mapping[str, str]]:
     """What operators see of each source."""
     return each_source(pipeline, lambda _, source: inputs[source.name].columns())
+
+
+def traits_of(inputs: Mapping[str, Input]) -> Mapping[str, Traits]:
+    """What of each source shows in every epoch."""
+    return {name: each.traits for name, each in inputs.items()}
 
 
 def each_source(pipeline: Pipeline, ask: Callable[[int, Source], T]) -> dict[str, T]:
@@ -125,6 +138,8 @@ def _engine(
         library_version=library_version(),
     )
     check_targets(plan, standing.writers)
+    for source in standing.sources:
+        inputs[source.name].decide_by(source.read)
     last = recovered.last
     stacks = laid_out(last.state.get(standing.operator_id) if last else None, standing.shards)
     return Engine(
@@ -144,14 +159,21 @@ def _engine(
         folder=_folder(plan, standing, store, recovered),
         epoch=recovered.epoch,
         offsets=dict(last.offsets) if last else {},
-        watermark=_restored(watermark_of(plan.pipeline), last),
+        watermark=_restored(plan, last),
         stacks=stacks,
         keys=KeyBound(allowed=plan.pipeline.state_store.max_keys, at_most=rows_of(stacks)),
     )
 
 
-def _restored(watermark: PipelineWatermark, last: Manifest | None) -> PipelineWatermark:
-    return watermark.restored(cast("PipelineState", last.watermarks)) if last else watermark
+def _restored(plan: Plan, last: Manifest | None) -> PipelineWatermark:
+    watermark = watermark_of(plan.pipeline)
+    if last is None:
+        return watermark
+    committed = cast("PipelineState", last.watermarks)
+    for name, traits in plan.traits.items():
+        if traits.partitioned:
+            watermark = watermark.parted(name, partitions_in(name, committed["sources"]))
+    return watermark.restored(committed)
 
 
 def _folder(plan: Plan, standing: Standing, store: Store, recovered: Recovered) -> Folder:
@@ -182,6 +204,14 @@ def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
         raise ConfigError(plan.pipeline.as_written(problems))
 
 
+def _channels_out(recovered: Recovered) -> set[str]:
+    """Where rows of the last epoch are, if it is out; what was rewound since has none."""
+    last = recovered.last
+    if last is None or any(each.epoch == last.epoch for each in recovered.to_publish):
+        return set()
+    return {each.channel for each in last.outputs if each.kind == "sent" and each.part.rows}
+
+
 def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
     """Make the tables that are missing: rows of an epoch find them, or the epoch fails.
 
@@ -206,6 +236,9 @@ def _turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
     late say their side too.
     """
     columns = {name: kind for found in plan.found.values() for name, kind in found.items()}
+    if channel == REJECTED:
+        for traits in plan.traits.values():
+            columns |= traits.undecoded_columns
     types = {name: polars_type(DataType.parse(kind)) for name, kind in columns.items()}
     if isinstance(plan.config, Join) and channel == plan.config.late_channel:
         types[unused_name("side", types)] = pl.String()
@@ -230,7 +263,10 @@ def fields_for(plan: Plan, stored: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _finish(engine: Engine) -> None:
-    """Publish what is committed and may not be out; then nobody needs what else is staged."""
+    """Publish what is committed and may not be out; then nobody needs what else is staged.
+
+    Sources are told once more how far they are read: the run before may have ended too soon.
+    """
     recovered = engine.recovered
     refuse_older_state(
         engine.standing.writers,
@@ -248,6 +284,8 @@ def _finish(engine: Engine) -> None:
     if recovered.to_publish:
         engine.store.published(recovered.token, recovered.to_publish[-1].epoch)
     engine.store.collect_garbage(recovered.token)
+    if recovered.last is not None:
+        engine.tell_sources(recovered.last)
 
 
 def check_reachable(depot: Depot, spark: SparkSession) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidegate.core.compiling import compile_window
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.step import Operator
-from tidegate.core.watermark import PipelineWatermark
+from tidegate.core.watermark import PipelineWatermark, partition_key
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Join, Window
 from tidegate.sources.protocol import Slice
@@ -47,6 +47,23 @@ class SourceOrder:
     """What is read; None: everything."""
     casts: Mapping[str, pl.DataType]
     """The columns that the operator reads, with the plan's types."""
+    partitioned: bool = False
+    """Whether each partition has a watermark of its own."""
+    number_column: str | None = None
+    """The column that says where in its partition a row is; None: the slice does."""
+    undecoded: str | None = None
+    """The column that is not NULL in rows which could not be decoded."""
+    undecoded_columns: tuple[str, ...] = ()
+    """What is known of such rows."""
+
+    @property
+    def read(self) -> frozenset[str]:
+        """What the operator reads, and the event time, whatever else travels with them."""
+        return frozenset([*self.casts, *([] if self.event_time is None else [self.event_time])])
+
+    def watermark_key(self, partition: int) -> str:
+        """Whose watermark rows of a partition move."""
+        return partition_key(self.name, partition) if self.partitioned else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +148,8 @@ class PlannedSlice:
 
     source: int
     slice: Slice | None
+    undecoded: bool = False
+    """Whether it gives only rows that could not be decoded, which no transform may see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +159,12 @@ class MapOrder:
     standing: bytes
     now_us: int
     slices: tuple[PlannedSlice, ...]
+    tasks: tuple[tuple[int, ...], ...]
+    """The numbers of the slices that each task reads."""
     schema: pa.Schema | None = None
     """Of the rows, where Spark gets them."""
+    undecoded: str | None = None
+    """The column that is not NULL in rows which Spark must not see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +180,8 @@ class RowsOrder:
     source: int
     first_slice: int
     """The number of the first of its slices in the whole epoch."""
+    first_partition: int
+    """Which of Spark's partitions that is."""
     slices: tuple[PlannedSlice, ...] | None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.core.compiling import polars_type
 from tidegate.core.joins.compiling import compile_join
@@ -26,7 +26,8 @@ from tidegate.pipeline import (
     Window,
 )
 from tidegate.pipeline.masking import listed
-from tidegate.pipeline.validation import located
+from tidegate.pipeline.paths import located
+from tidegate.spark.inputs import Traits
 from tidegate.spark.orders import OperatorInput, SourceOrder, Standing
 from tidegate.spark.spark_target import SparkFormatWriter
 from tidegate.state.protocol import Depot
@@ -44,6 +45,8 @@ class Plan:
     pipeline: Pipeline
     found: Found
     bound: BoundWindow | BoundJoin
+    traits: Mapping[str, Traits] = field(default_factory=dict)
+    """What of each source shows in every epoch."""
 
     @property
     def config(self) -> Window | Join:
@@ -58,8 +61,13 @@ class Plan:
         session = self.config.kind == "session"
         return (*self.config.group_by, "session_id" if session else "window_start")
 
+    @property
+    def sends_changes(self) -> bool:
+        """Whether results are changes of rows, and not rows."""
+        return isinstance(self.config, Window) and self.config.emit == "changelog"
 
-def plan_of(pipeline: Pipeline, found: Found) -> Plan:
+
+def plan_of(pipeline: Pipeline, found: Found, traits: Mapping[str, Traits] | None = None) -> Plan:
     """Check a pipeline against the columns of its sources; `ConfigError` names all problems."""
     if len(pipeline.operators) != 1:
         hint = "run them as two pipelines: the second reads what the first writes"
@@ -73,10 +81,16 @@ def plan_of(pipeline: Pipeline, found: Found) -> Plan:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InMemoryStateWarning)
         checked = pipeline.model_copy(update={"sources": sources})
-    (bound,) = checked.bound().values()
-    if problems := [*_uncomputable(pipeline, bound), *_disagreements(pipeline, found)]:
+    (bound,) = checked.bound(found).values()
+    traits = traits or {}
+    problems = [
+        *_uncomputable(pipeline, bound),
+        *_disagreements(pipeline, found, traits),
+        *_taken_names(pipeline, traits),
+    ]
+    if problems:
         raise ConfigError(problems)
-    return Plan(pipeline=pipeline, found=found, bound=bound)
+    return Plan(pipeline=pipeline, found=found, bound=bound, traits=traits)
 
 
 def _as_found(pipeline: Pipeline, found: Found) -> list[Source]:
@@ -104,14 +118,30 @@ def _uncomputable(pipeline: Pipeline, bound: BoundWindow | BoundJoin) -> Sequenc
     return ()
 
 
-def _disagreements(pipeline: Pipeline, found: Found) -> Iterator[Problem]:
+def _taken_names(pipeline: Pipeline, traits: Mapping[str, Traits]) -> Iterator[Problem]:
+    """Partitions are called like their source, with a number."""
+    parted = [name for name, each in traits.items() if each.partitioned]
+    for place, source in enumerate(pipeline.sources):
+        for name in parted:
+            if source.name.startswith(f"{name}/"):
+                expected = f"a name that no partition of {name!r} may have"
+                yield Problem(f"sources[{place}].name", repr(source.name), expected)
+
+
+def _disagreements(
+    pipeline: Pipeline, found: Found, traits: Mapping[str, Traits]
+) -> Iterator[Problem]:
     """Late and rejected rows of all sources go to one place, with all their columns."""
     if not pipeline.channels:
         return
-    for column in dict.fromkeys(name for columns in found.values() for name in columns):
-        types = {name: found[name][column] for name in found if column in found[name]}
+    columns = {f"{name!r}": types for name, types in found.items()}
+    if REJECTED in pipeline.channels:
+        raw = {f"undecoded rows of {name!r}": t.undecoded_columns for name, t in traits.items()}
+        columns |= raw
+    for column in dict.fromkeys(name for types in columns.values() for name in types):
+        types = {name: columns[name][column] for name in columns if column in columns[name]}
         if len(set(types.values())) > 1:
-            told = listed([f"{kind} in {name!r}" for name, kind in types.items()], "and")
+            told = listed([f"{kind} in {name}" for name, kind in types.items()], "and")
             expected = "one type in all sources, for the channels that take their rows"
             hint = "rename it in the transform of one of the sources, or cast it"
             yield Problem("channels", f"column {column!r}: {told}", expected, hint)
@@ -189,7 +219,10 @@ def _source_order(
 ) -> SourceOrder:
     source = plan.pipeline.sources[place]
     event_time = None if source.event_time == ARRIVAL else source.event_time
-    needed = [*types, *([] if event_time is None else [event_time])]
+    traits = plan.traits.get(source.name, Traits())
+    number = traits.number_column if isinstance(plan.config, Join) else None
+    also = (event_time, number, traits.undecoded)
+    needed = [*types, *(each for each in also if each is not None)]
     return SourceOrder(
         name=source.name,
         place=place,
@@ -198,6 +231,10 @@ def _source_order(
         max_future_skew_us=plan.pipeline.watermark_of(source.name).max_future_skew_us,
         columns=None if whole else tuple(dict.fromkeys(needed)),
         casts={name: polars_type(kind) for name, kind in types.items()},
+        partitioned=traits.partitioned,
+        number_column=number,
+        undecoded=traits.undecoded,
+        undecoded_columns=tuple(traits.undecoded_columns),
     )
 
 
@@ -210,6 +247,7 @@ def writer_of(plan: Plan, target: Target, channel: str) -> TargetWriter:
         channel=channel,
         identity=identity,
         store=plan.pipeline.state_store,
+        changes=channel == MAIN and plan.sends_changes,
     )
     return writer if writer is not None else SparkFormatWriter(target=target)
 

@@ -23,7 +23,13 @@ import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.compiling import polars_type
-from tidegate.errors import InconsistentEpoch, StoreUnavailable, TidegateError, telling_line
+from tidegate.errors import (
+    BrokerUnavailable,
+    InconsistentEpoch,
+    StoreUnavailable,
+    TidegateError,
+    telling_line,
+)
 from tidegate.eventtime import BEGINNING, ClockJumps, now_us, steady_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.datatypes import DataType
@@ -48,7 +54,7 @@ _SETTLING_S = 0.01
 """Between two polls, where a source waits for something, such as a file that may still grow."""
 _TAKEOVERS = 3
 """So often in a row a run takes its pipeline over again before it gives up."""
-_MAY_PASS = (InconsistentEpoch, StoreUnavailable)
+_MAY_PASS = (InconsistentEpoch, StoreUnavailable, BrokerUnavailable)
 """Errors of ours that another try may not meet."""
 
 
@@ -271,17 +277,21 @@ class Run:
             self._take_finished()
 
     def _step(self, engine: Engine, planned: Planned, beside: ThreadPoolExecutor) -> Planned:
-        """Run the job of an epoch and let it be finished; the plan of the next comes back."""
+        """Run the job of an epoch and let it be finished; the plan of the next comes back.
+
+        With a backlog that is made meanwhile. Without one it waits: what comes while the job runs
+        is in the next epoch then, and not in the one after it.
+        """
         self._state = "running"
-        ahead = beside.submit(engine.poll, self.clock(), planned)
+        ahead = [beside.submit(engine.poll, self.clock(), planned)] if planned.unread else []
         try:
             stepped = engine.step(planned)
             self._take_finished()
             self._finishing = beside.submit(engine.finish, stepped)
         finally:
-            wait([ahead])
-        behind = ahead.result()
-        return engine.poll(self.clock()) if behind.empty else behind  # much may have come since
+            wait(ahead)
+        behind = [each.result() for each in ahead if not each.result().empty]
+        return behind[0] if behind else engine.poll(self.clock())
 
     def _take_finished(self) -> None:
         """Wait until the epoch that is being finished is, if there is one."""

@@ -22,9 +22,6 @@ from tidegate.pipeline.wording import did_you_mean
 from tidegate.targets import NATIVE_FORMATS
 from tidegate.targets.protocol import EpochKey, StagedRows
 
-_LATER = ("kafka",)
-"""Formats with a writer of Tidegate's own to come: Spark's would not keep its promises."""
-
 
 def _known_to_spark(name: str) -> bool:
     spark = _session()
@@ -60,7 +57,7 @@ class SparkFormatWriter:
                     [Problem("target.options.table", "nothing", "the name of a table", hint)]
                 )
             return
-        if self.target.format in _LATER or not _known_to_spark(self.target.format):
+        if not _known_to_spark(self.target.format):
             expected = f"{listed(NATIVE_FORMATS)}, or a format of Spark"
             hint = did_you_mean(self.target.format, NATIVE_FORMATS, "is a jar missing?")
             raise ConfigError([Problem("target.format", shown(self.target.format), expected, hint)])

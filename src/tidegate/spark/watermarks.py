@@ -14,9 +14,10 @@ def watermark_after(plan: StepOrder, standing: Standing, seen: Sequence[Seen]) -
         return plan.watermark.flushed(plan.flush_us)
     heard: dict[str, Observation] = {}
     for said in seen:
-        name = standing.sources[said.source].name
-        if said.highest_us is not None and name not in plan.stated_us:
-            heard[name] = _also(heard.get(name), said.rows, said.highest_us)
+        source = standing.sources[said.source]
+        if said.highest_us is not None and source.name not in plan.stated_us:
+            key = source.watermark_key(said.partition)
+            heard[key] = _also(heard.get(key), said.rows, said.highest_us)
     return plan.watermark.observed(heard).advanced(plan.stated_us).aligned(now_us=plan.now_us)
 
 

@@ -6,7 +6,7 @@ send rows again that are there: a file a second time, to a Delta table not at al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol, TypeGuard
 
 from tidegate.errors import StateLost
@@ -19,6 +19,26 @@ class DatedWriter(TargetWriter, Protocol):
     def last_epoch(self, key: EpochKey) -> int | None:
         """The last epoch of the pipeline's channel that is out there; None if none is."""
         ...
+
+
+class KeepingWriter(TargetWriter, Protocol):
+    """A target that can tell whether it was emptied behind our back."""
+
+    def refuse_loss(self) -> None:
+        """Rows of the last epoch went there: raise `StateLost` if they cannot be there now."""
+        ...
+
+
+def refuse_lost_rows(writers: Mapping[str, TargetWriter], channels: Collection[str]) -> None:
+    """Raise `StateLost` if a target is new, though the last epoch sent rows to these channels."""
+    for channel in channels:
+        writer = writers.get(channel)
+        if writer is not None and _keeps(writer):
+            writer.refuse_loss()
+
+
+def _keeps(writer: TargetWriter) -> TypeGuard[KeepingWriter]:
+    return hasattr(writer, "refuse_loss")
 
 
 def refuse_older_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> None:

@@ -30,7 +30,7 @@ from tidegate.targets.delta_schema import (
     type_problems,
 )
 from tidegate.targets.options import (
-    CHANGE,
+    are_changes,
     identity_problems,
     is_address,
     path_problems,
@@ -53,6 +53,8 @@ class DeltaWriter:
     channel: str
     identity: tuple[str, ...] = ()
     upserts: bool = False
+    changes: bool | None = None
+    """Whether rows are changes of rows; None: those that have a column `op` are."""
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """What the object store wants to know; may hold secrets."""
 
@@ -78,7 +80,7 @@ class DeltaWriter:
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Commit the epoch to the table, unless it holds this epoch or a later one."""
         sent = rows_of(parts, "sent")
-        retracted = rows_of(parts, "retracted") if self.upserts else None
+        retracted = rows_of(parts, "retracted") if self._replaces(sent) else None
         if sent is None and retracted is None:
             return None
         conflict = deltalake().exceptions.CommitFailedError
@@ -112,11 +114,14 @@ class DeltaWriter:
         done = delta.CommitProperties(
             app_transactions=[delta.Transaction(app_id=application, version=key.epoch)]
         )
-        if sent is None or (self.upserts and CHANGE not in sent.columns):
+        if sent is None or self._replaces(sent):
             merge(table, sent, retracted, self.identity, done)
         else:
             rows = completed(sent, table)
             delta.write_deltalake(table, rows, mode="append", commit_properties=done)
+
+    def _replaces(self, sent: pl.DataFrame | None) -> bool:
+        return self.upserts and not are_changes(sent, self.changes)
 
     def _table(self) -> Any:
         """The newest snapshot of the table; None if there is no table."""
@@ -138,7 +143,9 @@ class DeltaWriter:
         return self._table()
 
 
-def open_delta(target: Target, *, channel: str, identity: Sequence[str]) -> DeltaWriter:
+def open_delta(
+    target: Target, *, channel: str, identity: Sequence[str], changes: bool | None = None
+) -> DeltaWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
     storage = _storage_options(target)
     known = ("path", _STORAGE, *(f"{_STORAGE}.{name}" for name in storage))
@@ -157,6 +164,7 @@ def open_delta(target: Target, *, channel: str, identity: Sequence[str]) -> Delt
         channel=channel,
         identity=tuple(identity),
         upserts=target.mode == "upsert" and channel == MAIN and bool(identity),
+        changes=changes,
         storage=tuple(sorted(storage.items())),
     )
 

@@ -16,7 +16,7 @@ from tidegate.errors import Problem
 from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import shown
 from tidegate.targets.blobs import rows_of, table_to_bytes
-from tidegate.targets.options import CHANGE, identity_problems, refuse, unknown_options
+from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
 from tidegate.targets.protocol import EpochKey, StagedRows
 
 
@@ -56,15 +56,18 @@ class MemoryTable:
         sent: pl.DataFrame | None,
         retracted: pl.DataFrame | None,
         identity: Sequence[str],
+        changes: bool | None = None,
     ) -> None:
         """Apply an epoch once: delete what is retracted, then replace or add what is sent.
 
         Without an identity, or with changes of rows, what is sent is added and nothing deleted.
+        Whether rows are changes, their columns say where nobody does.
         """
         with self._lock:
             if key in self._taken:
                 return
-            self._rows = applied(self._rows, sent, retracted, identity)
+            replaced_by = () if are_changes(sent, changes) else identity
+            self._rows = applied(self._rows, sent, retracted, replaced_by)
             self._taken[key] = MemoryEpoch(
                 key.epoch,
                 self._rows.clear() if sent is None else sent,
@@ -80,9 +83,9 @@ def applied(
 ) -> pl.DataFrame:
     """The table after an epoch, NULL equal to NULL in identities.
 
-    Of rows sent with the same identity the last one counts.
+    Of rows sent with the same identity the last one counts; without one rows are only added.
     """
-    if not identity or (sent is not None and CHANGE in sent.columns):
+    if not identity:
         return _with_rows(table, sent)
     for gone in (retracted, sent):
         if gone is not None and table.width:
@@ -113,6 +116,8 @@ class MemoryWriter:
     name: str
     channel: str
     identity: tuple[str, ...] = ()
+    changes: bool | None = None
+    """Whether rows are changes of rows; None: those that have a column `op` are."""
 
     staging: ClassVar = None
     """The state store keeps what is staged."""
@@ -142,11 +147,16 @@ class MemoryWriter:
         """Apply the epoch, unless it is in."""
         sent, retracted = rows_of(parts, "sent"), rows_of(parts, "retracted")
         if sent is not None or retracted is not None:
-            memory_table(self.name).take(key, sent, retracted, self.identity)
+            memory_table(self.name).take(key, sent, retracted, self.identity, self.changes)
 
 
 def open_memory(
-    target: Target, *, pipeline: str, channel: str, identity: Sequence[str]
+    target: Target,
+    *,
+    pipeline: str,
+    channel: str,
+    identity: Sequence[str],
+    changes: bool | None = None,
 ) -> MemoryWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
     name = target.options.get("name", f"{pipeline}.{channel}")
@@ -155,7 +165,10 @@ def open_memory(
         problems.append(Problem("options.name", shown(name), "the name of a table", "a text"))
     refuse(problems, channel)
     return MemoryWriter(
-        name=name, channel=channel, identity=tuple(identity) if channel == MAIN else ()
+        name=name,
+        channel=channel,
+        identity=tuple(identity) if channel == MAIN else (),
+        changes=changes,
     )
 
 

@@ -16,13 +16,20 @@ import polars as pl
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import listed, shown
-from tidegate.pipeline.validation import located
+from tidegate.pipeline.paths import located
 from tidegate.pipeline.wording import did_you_mean, missing_key, unknown_key
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 CHANGE: Final = "op"
-"""The column that makes rows changes of rows: they are kept as they come, one after another."""
+"""The column of changes of rows, which are kept as they come, one after another."""
+
+
+def are_changes(rows: pl.DataFrame | pl.Schema | None, planned: bool | None) -> bool:
+    """Whether rows are changes of rows: as planned; if that is not known, by their columns."""
+    if planned is not None:
+        return planned
+    return rows is not None and CHANGE in rows
 
 
 def refuse(problems: Iterable[Problem], channel: str) -> None:

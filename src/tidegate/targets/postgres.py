@@ -23,8 +23,9 @@ from tidegate.pipeline.wording import missing_key
 from tidegate.postgres.address import LONGEST_NAME, Address
 from tidegate.postgres.connecting import Connection, transaction
 from tidegate.postgres.pool import pooled
+from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.targets.blobs import table_to_bytes
-from tidegate.targets.options import CHANGE, identity_problems, refuse, unknown_options
+from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
 from tidegate.targets.postgres_reading import rows_of
 from tidegate.targets.postgres_rows import (
     Change,
@@ -51,6 +52,7 @@ T = TypeVar("T")
 
 _SESSION: Final = "tidegate target"
 _DEFAULT_SCHEMA: Final = "public"
+_ZERO_BYTES: Final = "zero_bytes"
 _SAME: Final = ("host", "hostaddr", "port", "dbname", "user", "service")
 _MAKING: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegate target ' || %s, 0))"
 
@@ -64,8 +66,12 @@ class PostgresWriter:
     channel: str
     identity: tuple[str, ...] = ()
     upserts: bool = False
+    changes: bool | None = None
+    """Whether rows are changes of rows; None: those that have a column `op` are."""
     in_commit: bool = False
     """Whether the table is in the database of the state store."""
+    replace_zero_bytes: bool = False
+    """Whether U+FFFD is stored for U+0000; else rows with that are refused."""
 
     staging: ClassVar = None
     """The state store keeps what is staged."""
@@ -85,6 +91,8 @@ class PostgresWriter:
 
     def _place_for(self, schema: pl.Schema) -> Callable[[Connection], Place]:
         def look(connection: Connection) -> Place:
+            if not self.in_commit:
+                refuse_shared_sessions(connection, self.address, _SESSION)
             with transaction(connection, "READ ONLY"):
                 return place_of(connection, self.table, self._rights(schema))
 
@@ -110,7 +118,7 @@ class PostgresWriter:
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Apply the epoch in a transaction of its own, unless it is in."""
-        change = change_of(parts, self.identity if self.upserts else ())
+        change = self._change(parts)
         if not change.nothing:
             self._tried(lambda connection: self._published(connection, key, change))
 
@@ -124,7 +132,7 @@ class PostgresWriter:
 
     def beside(self, parts: Sequence[StagedRows]) -> Callable[[Connection], None]:
         """What applies the epoch inside a transaction of the store."""
-        change = change_of(parts, self.identity if self.upserts else ())
+        change = self._change(parts)
 
         def apply(connection: Connection) -> None:
             with refused(self.address, self.table):
@@ -142,9 +150,17 @@ class PostgresWriter:
         """The table as it is now; without columns if there is none."""
         return self._tried(lambda connection: rows_of(connection, self.table))
 
+    def _change(self, parts: Sequence[StagedRows]) -> Change:
+        return change_of(
+            parts,
+            self.identity if self.upserts else (),
+            self.changes,
+            replace_zero_bytes=self.replace_zero_bytes,
+        )
+
     def _key(self, schema: pl.Schema) -> tuple[str, ...]:
         """The columns by which rows are replaced; changes of rows never are."""
-        return self.identity if self.upserts and CHANGE not in schema else ()
+        return () if not self.upserts or are_changes(schema, self.changes) else self.identity
 
     def _rights(self, schema: pl.Schema) -> tuple[str, ...]:
         return ("SELECT", "INSERT", "UPDATE", "DELETE") if self._key(schema) else ("INSERT",)
@@ -160,15 +176,21 @@ class PostgresWriter:
 
 
 def open_postgres(
-    target: Target, *, channel: str, identity: Sequence[str], store: StateStore | None
+    target: Target,
+    *,
+    channel: str,
+    identity: Sequence[str],
+    store: StateStore | None,
+    changes: bool | None = None,
 ) -> PostgresWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
     place = _place(target, store)
     refuse(
         [
-            *unknown_options(target, ("table", "schema", "url")),
+            *unknown_options(target, ("table", "schema", "url", _ZERO_BYTES)),
             *_name_problems(target, "table"),
             *_name_problems(target, "schema"),
+            *_zero_byte_problems(target),
             *([place] if isinstance(place, Problem) else []),
         ],
         channel,
@@ -176,12 +198,14 @@ def open_postgres(
     assert isinstance(place, str)  # or it was refused
     of_store = store.url if store is not None and store.kind == "postgres" else None
     return PostgresWriter(
-        address=_address(place, channel),
+        address=_address(place, target, channel),
         table=TableName(target.options.get("schema", _DEFAULT_SCHEMA), target.options["table"]),
         channel=channel,
         identity=tuple(identity),
         upserts=target.mode == "upsert" and channel == MAIN and bool(identity),
+        changes=changes,
         in_commit=of_store is not None and same_database(place, of_store),
+        replace_zero_bytes=target.options.get(_ZERO_BYTES) == "replace",
     )
 
 
@@ -210,9 +234,18 @@ def _place(target: Target, store: StateStore | None) -> str | Problem:
     return url
 
 
-def _address(url: str, channel: str) -> Address:
+def _address(url: str, target: Target, channel: str) -> Address:
+    """With the place in the configuration that says so."""
+    if "url" not in target.options:
+        return Address(url)
     at = "target.options" if channel == MAIN else f"channels.{channel}.options"
     return Address(url, at=at)
+
+
+def _zero_byte_problems(target: Target) -> Iterator[Problem]:
+    found = target.options.get(_ZERO_BYTES, "refuse")
+    if found not in ("refuse", "replace"):
+        yield Problem(f"options.{_ZERO_BYTES}", shown(found), "'refuse' or 'replace'")
 
 
 def _name_problems(target: Target, option: str) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from tidegate.errors import TargetRefused
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection
 from tidegate.targets.blobs import rows_of
-from tidegate.targets.options import CHANGE
+from tidegate.targets.options import are_changes
 from tidegate.targets.postgres_binary import BinaryArray, array_of, can_be_sent, copied
 from tidegate.targets.postgres_table import (
     PUBLISHED,
@@ -35,9 +35,12 @@ from tidegate.targets.protocol import EpochKey, StagedRows
 _REVISION: Final = "revision"
 _AT_ONCE: Final = 100_000
 """Rows in the arrays of one statement."""
-_OF_THE_ROWS: Final = frozenset(["22", "23", "3F", "42", "44", "54", "P0"])
+_OF_THE_ROWS: Final = frozenset(["09", "0A", "21", "22", "23", "27", "3F", "42", "44", "54", "P0"])
 """Classes of errors that come again with the same rows and the same table."""
 _SAVED: Final = "tidegate_new_rows"
+_ZERO_BYTES: Final = (
+    "say zero_bytes='replace' in the options of the target, or take zero bytes out in the transform"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +62,28 @@ class Change:
         return self.retracted is None and self.new is None and self.again is None
 
 
-def change_of(parts: Sequence[StagedRows], identity: Sequence[str]) -> Change:
+def change_of(
+    parts: Sequence[StagedRows],
+    identity: Sequence[str],
+    changes: bool | None = None,
+    *,
+    replace_zero_bytes: bool = False,
+) -> Change:
     """The change that was staged; without an identity rows are only added.
 
-    Of rows with the same identity the last one counts. Changes of rows are only added too.
+    Of rows with the same identity the last one counts. Changes of rows are only added too:
+    `changes` says whether they are, and if it does not, their columns do.
     """
     sent, retracted = rows_of(parts, "sent"), rows_of(parts, "retracted")
-    if not identity or (sent is not None and CHANGE in sent.columns):
+    if replace_zero_bytes:  # first: identities that become the same are one
+        sent, retracted = _without_zero_bytes(sent), _without_zero_bytes(retracted)
+    if not identity or are_changes(sent, changes):
         return Change(new=sent)
     if sent is None:
         return Change(identity=tuple(identity), retracted=retracted)
     rows = sent.unique(identity, keep="last", maintain_order=True)
-    first = pl.col(_REVISION).eq_missing(0) if _REVISION in rows.columns else pl.lit(True)
+    revised = rows.schema.get(_REVISION) == pl.Int64  # else it is a column of the user's
+    first = pl.col(_REVISION).eq_missing(0) if revised else pl.lit(True)
     new, again = rows.filter(first), rows.filter(~first)
     return Change(
         identity=tuple(identity),
@@ -80,8 +93,24 @@ def change_of(parts: Sequence[StagedRows], identity: Sequence[str]) -> Change:
     )
 
 
+def _without_zero_bytes(rows: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Texts, and lists of texts, with U+FFFD in place of the character that PostgreSQL refuses."""
+    if rows is None:
+        return None
+    texts = pl.selectors.by_dtype(pl.List(pl.String))
+    return rows.with_columns(_replaced(pl.col(pl.String)), texts.list.eval(_replaced(pl.element())))
+
+
+def _replaced(text: pl.Expr) -> pl.Expr:
+    return text.str.replace_all("\0", "\ufffd", literal=True)
+
+
 def write(connection: Connection, table: TableName, change: Change) -> None:
-    """Apply a change to a table."""
+    """Apply a change to a table, as the last thing in a transaction.
+
+    Triggers see the search path of the role, whatever the connection uses for itself.
+    """
+    connection.execute("SET LOCAL search_path TO DEFAULT")
     if change.retracted is not None:
         _delete(connection, table, change.retracted, change.identity)
     if change.again is not None:
@@ -135,22 +164,32 @@ def refused(address: Address, table: TableName) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if (error.sqlstate or "")[:2] not in _OF_THE_ROWS:
+        if not _of_the_rows(error):
             raise
-        said = address.without_secrets(error.diag.message_primary or type(error).__name__)
+        said = address.without_secrets(error.diag.message_primary or str(error))
         raise TargetRefused(f"the table {table} refuses rows: {said}{_hint(error)}") from None
 
 
+def _of_the_rows(error: psycopg.Error) -> bool:
+    """Also what psycopg refuses by itself, before the server sees it: zero bytes in a text."""
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.DataError)
+    return error.sqlstate[:2] in _OF_THE_ROWS
+
+
 def _hint(error: psycopg.Error) -> str:
+    if error.sqlstate is None:
+        error = errors.CharacterNotInRepertoire()
     hints: list[tuple[type[psycopg.Error], str]] = [
         (errors.UndefinedTable, "restore the table, or start again: a new one is made then"),
         (errors.UndefinedColumn, "give the table its column back"),
-        (errors.CharacterNotInRepertoire, "take zero bytes out in the transform of the source"),
-        (errors.UntranslatableCharacter, "take zero bytes out in the transform of the source"),
+        (errors.CharacterNotInRepertoire, _ZERO_BYTES),
+        (errors.UntranslatableCharacter, _ZERO_BYTES),
         (
             errors.ProgramLimitExceeded,
             "keys are too long for an index: shorten them in the transform",
         ),
+        (errors.CardinalityViolation, "the table takes keys that are different for one"),
         (errors.IntegrityError, "drop the constraint, or keep such rows out in the transform"),
     ]
     told = next((text for kind, text in hints if isinstance(error, kind)), "")

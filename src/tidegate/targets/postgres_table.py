@@ -58,6 +58,8 @@ class Column:
     nullable: bool
     filled: bool
     """Whether the table has a value for it where rows have none."""
+    generated: bool
+    """Whether it takes no other value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class Place:
     """What is where the table is to be."""
 
     version: int
+    read_only: bool
     schema_there: bool
     may_create: bool
     facts: TableFacts | None
@@ -93,8 +96,9 @@ class Place:
 
 _SCHEMA: Final = """
 SELECT current_setting('server_version_num')::int,
-       oid IS NOT NULL,
-       coalesce(has_schema_privilege(oid, 'CREATE'), false)
+       coalesce(has_schema_privilege(oid, 'USAGE'), false),
+       coalesce(has_schema_privilege(oid, 'CREATE'), false),
+       pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean
   FROM (SELECT to_regnamespace(quote_ident($1))::oid) AS named(oid)
 """
 _TABLE: Final = """
@@ -107,7 +111,7 @@ SELECT c.oid, c.relkind IN ('r', 'p'),
 """
 _COLUMNS: Final = """
 SELECT attname, format_type(atttypid, atttypmod), NOT attnotnull,
-       atthasdef OR attidentity <> ''
+       atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a'
   FROM pg_attribute
  WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped
  ORDER BY attnum
@@ -125,9 +129,14 @@ SELECT ARRAY(SELECT attname::text FROM pg_attribute
 def place_of(connection: Connection, name: TableName, rights: Sequence[str]) -> Place:
     """What is there now; `rights` are those that are needed."""
     row = asked(connection, _SCHEMA, [name.schema])[0]
-    version, there, may_create = row
-    facts = _facts(connection, name, rights) if version >= _OLDEST else None
-    return Place(version=version, schema_there=there, may_create=may_create, facts=facts)
+    version, there, may_create, read_only = row
+    return Place(
+        version=version,
+        read_only=read_only,
+        schema_there=there,
+        may_create=may_create,
+        facts=_facts(connection, name, rights) if version >= _OLDEST else None,
+    )
 
 
 def _facts(connection: Connection, name: TableName, rights: Sequence[str]) -> TableFacts | None:
@@ -154,8 +163,8 @@ def columns_of(connection: Connection, name: TableName) -> dict[str, Column]:
 
 def _columns(connection: Connection, oid: int) -> dict[str, Column]:
     return {
-        column: Column(type=kind, nullable=nullable, filled=filled)
-        for column, kind, nullable, filled in asked(connection, _COLUMNS, [oid])
+        column: Column(type=kind, nullable=nullable, filled=filled, generated=generated)
+        for column, kind, nullable, filled, generated in asked(connection, _COLUMNS, [oid])
     }
 
 
@@ -204,6 +213,10 @@ def place_problems(
     if place.version < _OLDEST:
         found = f"PostgreSQL {place.version // 10_000}"
         yield Problem("format", found, "PostgreSQL 15 or later, where NULL can equal NULL in keys")
+    elif place.read_only:
+        hint = "use the address of the primary; target_session_attrs=read-write finds it"
+        found = "a server that can only be read"
+        yield Problem("options.url", found, "one that takes writes", hint)
     elif not place.schema_there:
         hint = f"CREATE SCHEMA {_quoted(name.schema)}, and let the role of the url use it"
         found = f"no schema {name.schema!r} that this role may use"
@@ -245,6 +258,10 @@ def _column_problems(facts: TableFacts, name: TableName, schema: pl.Schema) -> I
             found = f"the table {name}, where the column {column!r} is {there.type}"
             hint = "choose another table, or change the type of the column"
             yield Problem(_AT, found, wanted, hint)
+        elif there.generated:
+            found = f"the table {name}, where the column {column!r} is always generated"
+            hint = "drop it, or give the column of the rows another name"
+            yield Problem(_AT, found, "a column that takes the values of rows", hint)
     for column, there in facts.columns.items():
         if column not in schema and not (there.nullable or there.filled):
             found = f"the table {name} with the column {column!r}, which is NOT NULL"

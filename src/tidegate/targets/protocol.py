@@ -99,6 +99,19 @@ class PreparedWriter(TargetWriter, Protocol):
         ...
 
 
+class ClosedWriter(TargetWriter, Protocol):
+    """A target that keeps something open as long as a run lasts."""
+
+    def close(self) -> None:
+        """The run is over: nothing more is published."""
+        ...
+
+
+def needs_closing(writer: TargetWriter) -> TypeGuard[ClosedWriter]:
+    """Whether anything is open."""
+    return hasattr(writer, "close")
+
+
 def needs_preparing(writer: TargetWriter) -> TypeGuard[PreparedWriter]:
     """Whether there is anything to make."""
     return hasattr(writer, "prepare")

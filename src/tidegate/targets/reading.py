@@ -5,7 +5,7 @@ Formats know their layout themselves. What is staged, hidden or being written is
 
 from __future__ import annotations
 
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, cast, runtime_checkable
 
 import polars as pl
 
@@ -13,13 +13,13 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, StateStore, Target
 from tidegate.pipeline.masking import listed, shown
 from tidegate.targets import open_target
-from tidegate.targets.files import FILE_FORMATS, FilesWriter
+from tidegate.targets.files import FILE_FORMATS
 
-READABLE_FORMATS: Final = (*FILE_FORMATS, "delta", "postgres", "memory")
+READABLE_FORMATS: Final = (*FILE_FORMATS, "delta", "postgres", "kafka", "memory")
+_MAY_HAVE_NO_TYPES: Final = (*FILE_FORMATS, "kafka")
 
 _OTHER_WAYS: Final = {
     "console": "it prints rows and keeps none: use format='memory', or files",
-    "kafka": "read the topic with a consumer, or spark.read.format('kafka')",
 }
 
 
@@ -29,6 +29,14 @@ class Readable(Protocol):
 
     def rows(self) -> pl.DataFrame:
         """The table as it is now."""
+        ...
+
+
+class ReadableAs(Protocol):
+    """A target whose format may carry no types."""
+
+    def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
+        """The table as it is now, with these types."""
         ...
 
 
@@ -43,20 +51,19 @@ def read_target(
     """All rows that the target of a channel holds now, whoever put them there.
 
     Of a target that replaces rows it is the table as it stands. `schema` has the types of the
-    columns for formats that carry none (json, csv), and is what an empty target comes back with;
-    `store` is that of the pipeline.
+    columns for formats that carry none (json, csv, kafka), and is what an empty target comes back
+    with; `store` is that of the pipeline.
     Raises `ConfigError` for a format that cannot be read back; it names the way.
     """
     if target.format not in READABLE_FORMATS:
         raise ConfigError([_unreadable(target)])
     writer = open_target(target, pipeline=pipeline, channel=channel, store=store)
-    match writer:
-        case FilesWriter():
-            rows = writer.rows(schema)
-        case Readable():
-            rows = writer.rows()
-        case _:
-            raise ConfigError([_unreadable(target)])
+    if target.format in _MAY_HAVE_NO_TYPES:
+        rows = cast("ReadableAs", writer).rows(schema)
+    elif isinstance(writer, Readable):
+        rows = writer.rows()
+    else:
+        raise ConfigError([_unreadable(target)])
     return rows if rows.width or schema is None else schema.to_frame()
 
 

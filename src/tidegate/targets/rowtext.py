@@ -24,6 +24,12 @@ def to_json_lines(rows: pl.DataFrame) -> bytes:
     return sink.getvalue()
 
 
+def to_json(rows: pl.DataFrame) -> pl.Series:
+    """Each row as the bytes of a JSON object, as in `to_json_lines`."""
+    texts = _with_texts(rows, _ISO, utc="Z")
+    return texts.select(pl.struct(pl.all()).struct.json_encode().cast(pl.Binary)).to_series()
+
+
 def to_csv(rows: pl.DataFrame) -> bytes:
     """A header and the rows. NULL is nothing at all, an empty text is `""`."""
     sink = io.BytesIO()

@@ -121,9 +121,22 @@ def _cases(file: Path) -> list[Any]:
 
 def _document(file: Path) -> Any:
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        return _parsed(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise ScenarioError(f"{file}: not valid YAML: {problem}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{file}: cannot be read: {error}") from error
+
+
+def _parsed(text: str) -> Any:
+    """What YAML's own parser in Python makes of it; the one in C, ten times as fast, goes first.
+
+    Where they differ, the one in C takes less.
+    """
+    if not yaml.__with_libyaml__:
+        return yaml.safe_load(text)
+    try:
+        return yaml.load(text, yaml.CSafeLoader)
+    except yaml.YAMLError:
+        return yaml.safe_load(text)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.core.watermark import Observation, PipelineWatermark, Poll, SourceWatermark
+from tidegate.core.watermark import (
+    Observation,
+    PipelineWatermark,
+    Poll,
+    SourceWatermark,
+    partitions_in,
+)
 from tidegate.eventtime import BEGINNING, EARLIEST_EVENT_US, LATEST_EVENT_US
 
 IDLENESS_US = 60
@@ -169,12 +175,66 @@ def test_a_source_that_had_no_row_counts_as_minus_infinity() -> None:
     assert pipeline.watermark_us == BEGINNING
 
 
+def test_partitions_stand_in_place_of_their_source_with_its_settings() -> None:
+    source = SourceWatermark(max_out_of_order_us=5, advance_threshold=2, idleness_us=7)
+    parted = PipelineWatermark(sources={"a": source, "b": source}).parted("a", [0, 1])
+    assert parted.sources == {"a/0": source, "a/1": source, "b": source}
+    assert parted.parted("a", [0, 1]) is parted
+    assert parted.parted("b", []) is parted
+
+
+def test_a_source_whose_first_partition_is_still_to_come_holds_the_others() -> None:
+    pipeline = pipeline_of("a", "b").parted("a", []).observed({"b": seen(5)}).aligned(now_us=0)
+    assert pipeline.watermark_us == BEGINNING
+    apart = pipeline.parted("a", [0]).observed({"a/0": seen(3)}).aligned(now_us=0)
+    assert apart.watermark_us == 3
+
+
+def test_a_source_that_was_idle_is_so_no_more_when_its_first_partition_comes() -> None:
+    idle = pipeline_of("a", "b").marked(idle=["a"], now_us=0)
+    assert idle.parted("a", [0]).idle == frozenset()
+
+
 def test_a_new_partition_holds_the_watermark_where_it_is() -> None:
-    pipeline = at(a=30).covering({"b": SourceWatermark(), "a": SourceWatermark()})
-    assert pipeline.sources["a"].watermark_us == 30
-    held = pipeline.observed({"a": seen(50)}).aligned(now_us=0)
+    alone = pipeline_of("a").parted("a", [0]).observed({"a/0": seen(30)}).aligned(now_us=0)
+    pipeline = alone.parted("a", [0, 1])
+    assert pipeline.sources["a/0"].watermark_us == 30
+    assert pipeline.sources["a/1"].watermark_us == BEGINNING
+    held = pipeline.observed({"a/0": seen(50)}).aligned(now_us=0)
     assert state_of(held) == (30, set(), set())
-    assert held.observed({"b": seen(40)}).aligned(now_us=0).watermark_us == 40
+    assert held.observed({"a/1": seen(40)}).aligned(now_us=0).watermark_us == 40
+
+
+def test_a_partition_that_is_gone_holds_nobody() -> None:
+    parts = pipeline_of("a").parted("a", [0, 1, 2]).marked(idle=["a/2"], now_us=0)
+    held = parts.observed({"a/0": seen(50), "a/1": seen(30)}).aligned(now_us=0)
+    assert state_of(held) == (30, {"a/2"}, {"a/2"})
+    left = held.parted("a", [0])
+    assert (state_of(left), [*left.sources]) == ((30, set(), set()), ["a/0"])
+    assert left.aligned(now_us=0).watermark_us == 50
+
+
+def test_a_partition_that_goes_and_comes_back_begins_anew_and_pulls_nobody_back() -> None:
+    parts = pipeline_of("a").parted("a", [0, 1])
+    there = parts.observed({"a/0": seen(50), "a/1": seen(30)}).aligned(now_us=0)
+    back = there.parted("a", [0]).aligned(now_us=0).parted("a", [0, 1])
+    assert back.sources["a/1"].watermark_us == BEGINNING
+    assert back.observed({"a/1": seen(20)}).aligned(now_us=0).watermark_us == 50
+
+
+def test_a_source_whose_last_partition_is_gone_counts_as_one_without_rows() -> None:
+    source = SourceWatermark(max_out_of_order_us=5)
+    parted = PipelineWatermark(sources={"a": source}).parted("a", [0])
+    there = parted.observed({"a/0": seen(30)}).aligned(now_us=0)
+    alone = there.parted("a", []).aligned(now_us=0)
+    assert (alone.sources, alone.watermark_us) == ({"a": source}, 25)
+
+
+def test_partitions_come_back_as_they_were_committed() -> None:
+    parted = pipeline_of("a").parted("a", [0, 1]).observed({"a/0": seen(30)}).aligned(now_us=0)
+    committed = parted.to_dict()
+    anew = pipeline_of("a").parted("a", partitions_in("a", committed["sources"]))
+    assert anew.restored(committed) == parted
 
 
 def test_rows_alone_do_not_move_the_pipeline_before_it_is_aligned() -> None:

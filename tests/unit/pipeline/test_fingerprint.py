@@ -280,3 +280,14 @@ def test_types_that_turn_out_later_are_in_the_fingerprint() -> None:
     declared = Pipeline.from_dict(pipeline(sources=source(columns=found["clicks"])))
     assert made.fingerprint() != made.fingerprint(found)
     assert made.fingerprint(found) == declared.fingerprint()
+
+
+def test_where_the_schema_of_a_topic_is_may_change_and_the_topics_may_not() -> None:
+    def topic(**options: str) -> Data:
+        return _fields(sources=source(format="kafka", options=options))
+
+    before = topic(topic_pattern="a.*", schema="v1.avsc")
+    assert changes(before, topic(topic_pattern="a.*", schema="v2.avsc")) == []
+    assert changes(before, topic(topic_pattern="b.*")) == [
+        "sources.clicks.options.topic_pattern changed from 'a.*' to 'b.*'"
+    ]

@@ -53,6 +53,16 @@ def test_credentials_are_taken_out_of_addresses(text: str, shown_as: str) -> Non
     assert masked_text(text) == shown_as
 
 
+@pytest.mark.parametrize("pair", [["sasl.password", SECRET], ("sasl.password", SECRET)])
+def test_a_mapping_that_is_written_as_pairs_shows_no_secret_either(pair: list[str]) -> None:
+    source = Source(
+        name="clicks", format="kafka", event_time="at", options={"client": [pair, ["acks", "all"]]}
+    )
+    assert SECRET not in repr(source)
+    assert "all" in repr(source)
+    assert SECRET not in shown([pair])
+
+
 def test_secrets_are_masked_however_deep_they_are() -> None:
     options = {"a": [{"password": SECRET}, f"x://u:{SECRET}@h"], "sasl.username": "ann", "n": 5}
     assert masked("options", options) == {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.pipeline.examples import UNSET, Data, problems_of, source
+from tidegate.errors import ConfigError
 from tidegate.pipeline import Source, Target, Watermark
 
 COLUMNS = {"ts": "timestamp", "user": "bigint"}
@@ -44,6 +45,20 @@ def test_whole_numbers_can_be_the_event_time_if_their_unit_is_said(kind: str, un
 )
 def test_what_cannot_be_known_yet_is_not_refused(changes: Data) -> None:
     assert Source.from_dict(source(**changes)).name == "clicks"
+
+
+@pytest.mark.parametrize("format", ["socket", "rate", "rate-micro-batch"])
+def test_a_source_that_cannot_be_rewound_is_refused_by_name(format: str) -> None:
+    (problem,) = problems_of(lambda: Source.from_dict(source(name="taps", format=format)))
+    assert problem.at == "format"
+    assert problem.found == f"{format!r} of source 'taps', which cannot be rewound"
+
+
+def test_records_of_kafka_have_columns_that_nobody_declares() -> None:
+    declared = {"format": "kafka", "columns": {"user": "long"}, "event_time": "kafka_timestamp"}
+    assert Source.from_dict(source(**declared)).event_time == "kafka_timestamp"
+    with pytest.raises(ConfigError, match="event_time"):
+        Source.from_dict(source(**declared | {"format": "files"}))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from tidegate.pipeline import Source
 from tidegate.sources import LogEntry, Offset, Polled, Slice, SourceReader, open_source
+from tidegate.sources.numbering import numbering
 
 CLICKS = {"user": "long", "ts": "timestamp", "page": "string", "amount": "double"}
 """The columns of `clicks`."""
@@ -126,14 +127,20 @@ def slices_of(polls: Iterable[Polled]) -> list[Slice]:
 
 
 def frame_of(parts: Iterable[Slice], columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """The rows of slices as a task gets them, whose numbers must be unique and ascending."""
-    frames, behind = [], -1
+    """The rows of slices as a task gets them, whose numbers must be unique and ascending, and have
+    room for more behind a transform.
+    """
+    frames, behind, behind_apart = [], -1, (0, 0)
     for part in pickle.loads(pickle.dumps(list(parts))):
         batches = list(part.read(columns))
         rows = sum(batch.num_rows for batch in batches)
         assert part.first_offset >= behind
         assert part.span >= rows
         behind = part.first_offset + part.span
+        far = numbering(part, transformed=True)
+        assert (far.partition, far.first) >= behind_apart
+        assert far.room >= 1_000 * rows
+        behind_apart = (far.partition, far.first + far.room)
         frames += [pl.DataFrame(batch) for batch in batches]
     return pl.concat(frames) if frames else pl.DataFrame()
 

@@ -15,7 +15,9 @@ from tidegate.sources import (
 
 
 def test_native_formats_are_known() -> None:
-    assert sorted(NATIVE_FORMATS) == ["csv", "files", "generator", "json", "memory", "parquet"]
+    assert sorted(NATIVE_FORMATS) == [
+        *("csv", "files", "generator", "json", "kafka", "memory", "parquet")
+    ]
 
 
 @pytest.mark.parametrize("format", ["parquet", "json", "csv"])
@@ -28,6 +30,6 @@ def test_a_generator_and_memory_are_opened() -> None:
     assert isinstance(open_source(source("memory", name="x"), []), MemoryReader)
 
 
-@pytest.mark.parametrize("format", ["kafka", "delta", "rate"])
+@pytest.mark.parametrize("format", ["jdbc", "delta", "iceberg"])
 def test_other_formats_are_left_to_spark(format: str) -> None:
     assert open_source(source(format), []) is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tidegate.spark.jvm_output import telling
+
 CODE = """
 import subprocess, sys, threading
 from tidegate.spark.jvm_output import silence, without_noise
@@ -28,7 +30,7 @@ def says(line):
 
 says("WARNING: Using incubator modules: jdk.incubator.vector")
 says("an error of its own")
-print("ours", file=sys.stderr, flush=True)
+sys.stderr.write("ours" + chr(10))
 {before_the_end}
 says("BrokenPipeError")
 child.stdin.close()
@@ -51,3 +53,29 @@ def test_lines_that_mean_nothing_are_left_out_and_all_others_passed_on() -> None
 
 def test_at_the_end_nothing_is_passed_on() -> None:
     assert "BrokenPipeError" not in told("silence()")
+
+
+DAEMON = b"""Traceback (most recent call last):
+  File "/venv/site-packages/pyspark/daemon.py", line 131, in manager
+    code = worker(sock, authenticated)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/venv/site-packages/pyspark/daemon.py", line 98, in worker
+    outfile.flush()
+BrokenPipeError: [Errno 32] Broken pipe
+""".splitlines(keepends=True)
+OF_OTHERS = [line.replace(b"pyspark/daemon.py", b"tidegate/spark/entry.py") for line in DAEMON]
+OTHER_ERROR = [*DAEMON[:-1], b"MemoryError\n"]
+
+
+def test_a_daemon_whose_worker_is_gone_is_not_heard() -> None:
+    assert list(telling([b"before\n", *DAEMON, b"behind\n"])) == [b"before\n", b"behind\n"]
+
+
+def test_every_other_traceback_is_passed_on_whole() -> None:
+    said = [*OF_OTHERS, *OTHER_ERROR]
+    assert list(telling(said)) == said
+
+
+def test_a_traceback_cut_short_is_passed_on() -> None:
+    assert list(telling(DAEMON[:3])) == DAEMON[:3]
+    assert list(telling([*DAEMON[:3], *DAEMON])) == DAEMON[:3]

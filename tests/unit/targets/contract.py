@@ -135,13 +135,18 @@ class Outlet(ABC):
         pipeline: str = "orders",
         channel: str = "main",
         identity: Sequence[str] = IDENTITY,
+        changes: bool | None = None,
         **options: Any,
     ) -> TargetWriter:
         target = {"format": self.format, "options": {**self.options, **options}}
         if self.mode is not None:
             target["mode"] = self.mode
         writer = open_target(
-            Target.from_dict(target), pipeline=pipeline, channel=channel, identity=identity
+            Target.from_dict(target),
+            pipeline=pipeline,
+            channel=channel,
+            identity=identity,
+            changes=changes,
         )
         assert writer is not None
         return writer
@@ -273,8 +278,9 @@ class TableContract(TargetContract):
         writer.publish(key(2, channel="late"), [stage(writer, twice)])
         assert_frame_equal(outlet.table(), pl.concat([twice, twice]))
 
-    def test_changes_of_rows_are_only_added(self, outlet: Outlet) -> None:
-        writer = outlet.open()
+    @pytest.mark.parametrize("planned", [None, True])
+    def test_changes_of_rows_are_only_added(self, outlet: Outlet, planned: bool | None) -> None:
+        writer = outlet.open(changes=planned)
         first = rows(("ann", 0, 1)).with_columns(op=pl.lit("+I"))
         second = rows(("ann", 0, 1), ("ann", 0, 2)).with_columns(op=pl.Series(["-U", "+U"]))
         writer.publish(key(1), [stage(writer, first)])
@@ -334,6 +340,17 @@ class UpsertContract(TableContract):
         writer.publish(key(3), [stage(writer, rows(("ann", 0, 3)))])
         writer.publish(key(2), second)
         self.holds(outlet, ("ann", 0, 3), ("ann", 5, 2))
+
+    def test_a_column_of_the_users_makes_no_changelog(self, outlet: Outlet) -> None:
+        """A join may have a column `op` of its own: its rows replace each other all the same."""
+        writer = outlet.open(changes=False)
+        first = rows(("ann", 0, 1), ("bob", 0, 1), ("eve", 0, 1)).with_columns(op=pl.lit("c"))
+        second = rows(("ann", 0, 2)).with_columns(op=pl.lit("u"))
+        writer.publish(key(1), [stage(writer, first)])
+        gone = stage(writer, ids(("bob", 0)), "retracted")
+        writer.publish(key(2), [stage(writer, second), gone])
+        expected = pl.concat([second, first[2:]])
+        assert_frame_equal(outlet.table(), expected, check_row_order=False)
 
     def test_an_identity_that_rows_do_not_have_is_refused(self, outlet: Outlet) -> None:
         with pytest.raises(ConfigError, match="did you mean 'user'") as caught:

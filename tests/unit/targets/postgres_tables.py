@@ -29,6 +29,7 @@ def with_column(name: str, dtype: pl.DataType) -> pl.Schema:
 def opened(place: Place, table: str = "sessions", **other: Any) -> PostgresWriter:
     parts = {"channel": "main", "identity": IDENTITY, "mode": "upsert", **other}
     options = {"table": table, "schema": place.schema, "url": place.url}
+    options |= parts.pop("options", {})
     writer = open_target(
         Target(format="postgres", mode=parts.pop("mode"), options=options),
         pipeline="orders",

@@ -27,7 +27,8 @@ from tests.unit.targets.contract import (
 )
 from tests.unit.targets.postgres_tables import SCHEMA, made, opened
 from tidegate.errors import TargetRefused
-from tidegate.postgres.connecting import Connection
+from tidegate.postgres.address import Address
+from tidegate.postgres.connecting import Connection, connect, transaction
 from tidegate.postgres.pool import close_idle
 from tidegate.targets import EpochKey, StagedRows, TargetWriter
 from tidegate.targets.blobs import table_of_bytes
@@ -109,6 +110,8 @@ def test_rows_are_staged_in_the_order_of_their_key_and_changes_as_they_came(
     assert_frame_equal(table_of_bytes(writer.encode(table)), in_order)
     changes = table.with_columns(op=pl.lit("+I"))
     assert_frame_equal(table_of_bytes(writer.encode(changes)), changes)
+    theirs = replace(writer, changes=False).encode(changes)
+    assert_frame_equal(table_of_bytes(theirs), in_order.with_columns(op=pl.lit("+I")))
     assert_frame_equal(table_of_bytes(replace(writer, upserts=False).encode(table)), table)
 
 
@@ -129,6 +132,13 @@ def test_rows_of_the_first_revision_are_new_and_others_may_be_there(postgres: Pl
     assert change.new["user"].to_list() == ["ann", "bob"]
     assert change.again["user"].to_list() == ["eve"]
     assert change_of(parts[:1], ()).identity == ()
+
+
+def test_a_revision_of_the_users_says_nothing_of_rows(postgres: Place) -> None:
+    of_the_user = rows(("ann", 0, 1), ("bob", 0, 1)).with_columns(revision=pl.lit("draft"))
+    change = change_of([stage(opened(postgres), of_the_user)], IDENTITY)
+    assert change.new is not None
+    assert change.new.height == 2
 
 
 @pytest.mark.parametrize(
@@ -234,8 +244,29 @@ def test_a_table_that_was_changed_meanwhile_refuses(
 
 def test_a_zero_byte_is_told_with_the_way_out(postgres: Place) -> None:
     writer = made(postgres)
-    with pytest.raises(TargetRefused, match=r"hint: take zero bytes out in the transform"):
+    with pytest.raises(TargetRefused, match=r"hint: say zero_bytes='replace' in the options"):
         writer.publish(key(1), [stage(writer, rows(("a\0b", 0, 1)))])
+
+
+def test_a_zero_byte_in_a_list_of_a_row_that_is_replaced_is_told_too(postgres: Place) -> None:
+    """Such a list goes as text, and is refused before the server sees it."""
+    words = pl.Series("words", [["a\0b"]])
+    table = with_revisions(("ann", 0, 1), revision=1).with_columns(words)
+    writer = opened(postgres)
+    writer.prepare(table.schema)
+    with pytest.raises(TargetRefused, match=r"refuses rows: (.|\n)*hint: say zero_bytes"):
+        writer.publish(key(1), [stage(writer, table)])
+
+
+def test_zero_bytes_are_replaced_where_that_is_said(postgres: Place) -> None:
+    words = pl.Series("words", [["a\0b", None], ["\0"]])
+    table = with_revisions(("a\0b", 0, 1), ("a\ufffdb", 10, 2), revision=1).with_columns(words)
+    writer = opened(postgres, options={"zero_bytes": "replace"})
+    writer.prepare(table.schema)
+    writer.publish(key(1), [stage(writer, table)])
+    writer.publish(key(2), [stage(writer, table[:1].with_columns(n=pl.lit(7, pl.Int64)))])
+    found = writer.rows().sort("n").select("user", "n", "words").rows()
+    assert found == [("a\ufffdb", 2, ["\ufffd"]), ("a\ufffdb", 7, ["a\ufffdb", None])]
 
 
 def test_a_key_that_no_index_can_hold_is_told_with_the_way_out(postgres: Place) -> None:
@@ -243,6 +274,24 @@ def test_a_key_that_no_index_can_hold_is_told_with_the_way_out(postgres: Place) 
     part = stage(writer, rows((random_text(20_000), 0, 1)))
     with pytest.raises(TargetRefused, match=r"index row (.|\n)*hint: keys are too long"):
         writer.publish(key(1), [part])
+
+
+def test_keys_that_the_table_takes_for_one_are_told(
+    postgres: Place, owner: psycopg.Connection[Any]
+) -> None:
+    """As in columns that know no upper and lower case."""
+    writer = made(postgres)
+    owner.execute(
+        "CREATE COLLATION caseless (provider = icu, locale = 'und-u-ks-level2',"
+        " deterministic = false)"
+    )
+    owner.execute('ALTER TABLE sessions ALTER "user" TYPE text COLLATE caseless')
+    part = stage(writer, rows(("ann", 0, 1), ("ANN", 0, 2)))
+    with pytest.raises(
+        TargetRefused, match=r"a second time(.|\n)*hint: the table takes .* for one"
+    ):
+        writer.publish(key(1), [part])
+    assert writer.rows().height == 0
 
 
 def random_text(length: int) -> str:
@@ -317,3 +366,26 @@ def test_publishing_is_durable_whatever_the_role_says(
     part = stage(writer, rows(("ann", 0, 1)))
     with pytest.raises(TargetRefused, match="said on"):
         writer.publish(key(1), [part])
+
+
+def test_triggers_find_what_they_name_wherever_the_state_is(
+    postgres: Place, postgres_server: Server, owner: psycopg.Connection[Any]
+) -> None:
+    """The role's own search path counts, not that of the connection that commits."""
+    owner.execute("CREATE TABLE audit (who text)")
+    owner.execute(
+        "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS"
+        ' $$ BEGIN INSERT INTO audit VALUES (NEW."user"); RETURN NEW; END $$'
+    )
+    names = {"role": sql.Identifier(postgres.role), "schema": sql.Identifier(postgres.schema)}
+    postgres_server.run(sql.SQL("ALTER ROLE {role} SET search_path = {schema}").format(**names))
+    writer = made(postgres)
+    owner.execute(
+        "CREATE TRIGGER noted BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION noted()"
+    )
+    apply = writer.beside([stage(writer, rows(("ann", 0, 1)))])
+    with connect(Address(postgres.url, "information_schema"), "test") as connection:
+        with transaction(connection):
+            apply(connection)
+        assert connection.execute("SELECT current_schema()").fetchone() == ("information_schema",)
+    assert owner.execute("SELECT who FROM audit").fetchall() == [("ann",)]

@@ -36,11 +36,12 @@ def test_a_table_without_an_address_needs_a_store_in_postgres() -> None:
 
 
 def test_all_that_is_wrong_with_the_options_is_told_at_once() -> None:
-    told = refused_options(tabel="x", schema=7, url="")
+    told = refused_options(tabel="x", schema=7, zero_bytes="keep", url="")
     assert [line.partition(": ")[0] for line in told] == [
         "target.options.tabel",
         "target.options.table",
         "target.options.schema",
+        "target.options.zero_bytes",
         "target.options.url",
     ]
 
@@ -54,6 +55,21 @@ def test_an_address_that_cannot_be_read_is_not_shown() -> None:
     (told,) = refused_options(table="t", url="postgresql://ann:s3cret@[::1/x")
     assert told.startswith("target.options.url: found ***")
     assert "s3cret" not in told
+
+
+def test_an_address_of_the_store_is_blamed_where_it_is_written(postgres: Place) -> None:
+    store = StateStore(kind="postgres", url=postgres.url.replace("/tidegate", "/nothing"))
+    writer = open_target(
+        Target(format="postgres", options={"table": "t"}),
+        pipeline="orders",
+        channel="main",
+        identity=IDENTITY,
+        store=store,
+    )
+    assert writer is not None
+    with pytest.raises(ConfigError) as caught:
+        writer.check(IDENTITY, SCHEMA)
+    assert [problem.at for problem in caught.value.problems] == ["state_store.url"]
 
 
 def test_nothing_shows_the_password(postgres: Place) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s, expand, is_new, spans
+from tidegate.core.joins.plan import units_of
+from tidegate.core.segments import Segment, Units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +48,12 @@ def crossed(left: Sessions, one: Int64s, right: Sessions, other: Int64s) -> tupl
     pair, left_row = left.rows_of(one)
     which, right_row = right.rows_of(other[pair])
     return left_row[which], right_row
+
+
+def key_of(rows: pl.DataFrame, keys: Units) -> Int64s:
+    """The number of each row's key, which is among the keys."""
+    known = Segment(keys.keys.with_columns(pl.Series("key_hash", keys.key_hash)))
+    row, key = known.find(units_of(rows, np.arange(rows.height)))
+    of_row = np.empty(rows.height, np.int64)
+    of_row[row] = key
+    return of_row

@@ -32,11 +32,10 @@ from tidegate.core.joins.plan import (
     count_open,
     readable,
     turned,
-    units_of,
 )
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
 from tidegate.core.joins.session_results import SessionResults
-from tidegate.core.joins.session_rows import Sessions, crossed
+from tidegate.core.joins.session_rows import Sessions, crossed, key_of
 from tidegate.core.segments import KEY_PREFIX, Segment, Units
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen, Readable, Settled
@@ -235,7 +234,7 @@ class SessionJoin:
         rows, key = self._found(held, side, keys, clock)
         new = self.plan.rows(side, accepted)
         allowed = self.plan.allowed(side, new) & self.plan.can_match(new)
-        new_key = _key_of(new, keys)
+        new_key = key_of(new, keys)
         session, sessions = self._folded(rows, key, accepted.event_us, new_key, clock)
         together = pl.concat([rows.select(new.columns), new])
         mute = np.concatenate([rows["mute"].to_numpy(), ~allowed])
@@ -396,12 +395,3 @@ class SessionJoin:
             keys = distinct_keys(table.hashes, table.key_columns)
             near += check_rows_per_key(self.plan, name, keys, np.bincount(keys.of_row))
         return near
-
-
-def _key_of(rows: pl.DataFrame, keys: Units) -> Int64s:
-    """The number of each row's key, which is among the keys."""
-    known = Segment(keys.keys.with_columns(pl.Series("key_hash", keys.key_hash)))
-    row, key = known.find(units_of(rows, np.arange(rows.height)))
-    of_row = np.empty(rows.height, np.int64)
-    of_row[row] = key
-    return of_row

@@ -1,0 +1,280 @@
+"""What a cluster says about itself: topics, offsets, groups, settings.
+
+A process keeps one client for each broker. Each question is bounded by the broker's time-out,
+asked again where the cluster is busy with itself, and given up at once where waiting is useless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as StillWaiting
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    OFFSET_END,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tidegate.errors import BrokerUnavailable
+from tidegate.kafka.broker import Broker
+from tidegate.kafka.forks import leave_to_parent
+from tidegate.kafka.groups import commit_group, group_offsets
+from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
+from tidegate.kafka.refusals import final_refusal, no_partition, told
+
+__all__ = [
+    "Partition",
+    "Topic",
+    "cluster_id",
+    "commit_group",
+    "create_topic",
+    "find_topics",
+    "first_offsets",
+    "group_offsets",
+    "last_offsets",
+    "last_stable_offsets",
+    "offsets_at",
+    "topic_config",
+]
+
+_Answer = TypeVar("_Answer")
+_Key = TypeVar("_Key")
+
+_NOT_EVERYWHERE_YET: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+"""Of a partition that was just made one broker tells, and its leader may not know it yet."""
+
+_CLIENTS: Final[dict[tuple[int, Broker], AdminClient]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is now; one that is deleted and made again has another id."""
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+def cluster_id(broker: Broker) -> str:
+    """The name that the cluster has for ever."""
+    found = _answer(broker, lambda client, s: client.describe_cluster(request_timeout=s))
+    return str(found.cluster_id)
+
+
+def find_topics(
+    broker: Broker, names: Sequence[str] = (), pattern: str | None = None
+) -> dict[str, Topic]:
+    """The topics of these names, and those whose whole name matches; never internal ones.
+
+    Names that do not exist are missing.
+    """
+    wanted = {*names, *(_matching(broker, pattern) if pattern is not None else ())}
+    if not wanted:
+        return {}
+    asked = TopicCollection(sorted(wanted))
+    found = _answers(
+        broker,
+        lambda client, s: client.describe_topics(asked, request_timeout=s),
+        missing=KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
+    return {
+        name: Topic(name, str(each.topic_id), len(each.partitions))
+        for name, each in found.items()
+        if not each.is_internal
+    }
+
+
+def first_offsets(broker: Broker, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Where each partition begins now: retention and deletion move that."""
+    return _offsets(broker, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+
+def last_stable_offsets(broker: Broker, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Where each partition ends for those who read what is committed."""
+    return _offsets(broker, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def last_offsets(broker: Broker, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Where each partition ends, with what is not committed; 0: nothing was ever written."""
+    every = IsolationLevel.READ_UNCOMMITTED
+    return _offsets(broker, partitions, OffsetSpec.latest(), every)  # type: ignore[no-untyped-call]
+
+
+def offsets_at(
+    broker: Broker, partitions: Collection[Partition], timestamp_ms: int
+) -> dict[Partition, int]:
+    """The first offset with a timestamp at or after that; the end, where there is none."""
+    at = OffsetSpec.for_timestamp(timestamp_ms)
+    found = _offsets(broker, partitions, at, lowest=OFFSET_END)
+    none = [partition for partition, offset in found.items() if offset < 0]
+    return {**found, **last_stable_offsets(broker, none)}
+
+
+def create_topic(
+    broker: Broker, name: str, partitions: int, replication: int, config: Mapping[str, str]
+) -> None:
+    """Make a topic that is known when this returns; one that is there already stays as it is."""
+    end_s = time.monotonic() + broker.timeout_s
+    new = NewTopic(name, partitions, replication, config=dict(config))
+    _answers(
+        broker,
+        lambda client, s: client.create_topics([new], request_timeout=s),
+        missing=KafkaError.TOPIC_ALREADY_EXISTS,
+    )
+    while name not in find_topics(broker, [name]):
+        if time.monotonic() >= end_s:
+            raise BrokerUnavailable(
+                f"{broker.place}: topic {name!r} was made, and is not there yet"
+            )
+        time.sleep(PAUSE_S)
+
+
+def topic_config(broker: Broker, name: str) -> dict[str, str]:
+    """The settings of a topic, those that it has by default too."""
+    topic = ConfigResource(ResourceType.TOPIC, name)
+    found = _answers(broker, lambda client, s: client.describe_configs([topic], request_timeout=s))
+    return {
+        entry.name: entry.value
+        for entries in found.values()
+        for entry in entries.values()
+        if entry.value is not None
+    }
+
+
+def _matching(broker: Broker, pattern: str) -> list[str]:
+    cluster_id(broker)  # `list_topics` cannot be given up, where this can
+    with told(broker):
+        found = _client(broker).list_topics(timeout=broker.timeout_s)
+    return [name for name in found.topics if re.fullmatch(pattern, name)]
+
+
+def _offsets(
+    broker: Broker,
+    partitions: Collection[Partition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    *,
+    lowest: int = 0,
+) -> dict[Partition, int]:
+    asked = {TopicPartition(*partition): spec for partition in partitions}
+    if not asked:
+        return {}
+
+    def need_offset(answer: ListOffsetsResultInfo) -> None:
+        if answer.offset < lowest:  # with no error: its leader went away in the middle
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+
+    found = _answers(
+        broker,
+        lambda client, s: client.list_offsets(asked, isolation_level=isolation, request_timeout=s),
+        need=need_offset,
+        before_again=lambda: _need_partitions(broker, partitions),
+        passing=_NOT_EVERYWHERE_YET,
+    )
+    return {(place.topic, place.partition): answer.offset for place, answer in found.items()}
+
+
+def _need_partitions(broker: Broker, partitions: Collection[Partition]) -> None:
+    """Tell those that have no leader now from those that are not there."""
+    topics = find_topics(broker, sorted({topic for topic, _ in partitions}))
+    for topic, number in partitions:
+        if topic not in topics or number >= topics[topic].partitions:
+            raise no_partition(broker, topic, number)
+
+
+def _answer(broker: Broker, ask: Callable[[AdminClient, float], Future[Any]]) -> Any:
+    return _answers(broker, lambda client, s: {"": ask(client, s)})[""]
+
+
+def _answers(
+    broker: Broker,
+    ask: Callable[[AdminClient, float], Mapping[_Key, Future[Any]]],
+    missing: int | None = None,
+    need: Callable[[Any], None] = lambda answer: None,
+    before_again: Callable[[], None] = lambda: None,
+    passing: Collection[int] = (),
+) -> dict[_Key, Any]:
+    """Ask until there is an answer, or no time; what is refused as `missing` is left out.
+
+    An answer that is none is an error, which `need` raises. Errors that are `passing` are asked
+    again too, for as long as `before_again` does not raise.
+    """
+    end_s = time.monotonic() + broker.timeout_s
+    with told(broker):
+        while True:
+            try:
+                return _asked_once(broker, ask, missing, need, end_s)
+            except KafkaException as error:
+                _forget(broker)
+                if not worth_asking_again(error, end_s, passing):
+                    raise
+            time.sleep(PAUSE_S)
+            before_again()
+
+
+def _asked_once(
+    broker: Broker,
+    ask: Callable[[AdminClient, float], Mapping[_Key, Future[Any]]],
+    missing: int | None,
+    need: Callable[[Any], None],
+    end_s: float,
+) -> dict[_Key, Any]:
+    client, left_s = _client(broker), end_s - time.monotonic()
+    answers = {}
+    for key, future in ask(client, max(left_s, LOOK_S)).items():
+        try:
+            need(answer := _waited_for(future, client, broker))
+            answers[key] = answer
+        except KafkaException as error:
+            if code_of(error) != missing:
+                raise
+    client.poll(0)  # what it has to say on the side, or it would keep it for ever
+    return answers
+
+
+def _waited_for(future: Future[_Answer], client: AdminClient, broker: Broker) -> _Answer:
+    """The answer, which librdkafka bounds; before that, a refusal that will stay one."""
+    since_s = time.monotonic()
+    while True:
+        try:
+            return future.result(LOOK_S)
+        except StillWaiting:
+            client.poll(0)
+        if (refused := final_refusal(broker, since_s)) is not None:
+            _forget(broker)
+            raise refused
+
+
+def _client(broker: Broker) -> AdminClient:
+    _mind_forks()
+    key = (os.getpid(), broker)
+    if key not in _CLIENTS:
+        _CLIENTS[key] = AdminClient(broker.config({}))
+    return _CLIENTS[key]
+
+
+@cache
+def _mind_forks() -> None:
+    leave_to_parent(_CLIENTS)
+
+
+def _forget(broker: Broker) -> None:
+    _CLIENTS.pop((os.getpid(), broker), None)

@@ -1,0 +1,327 @@
+"""A topic of Kafka: each epoch is a transaction, which also says that the epoch is out.
+
+    step -> [encode] in the task -> staged -> commit -> [publish] in one transaction
+
+With `upserts` the topic is a table: records are keyed by the identity of their row, and what counts
+no more gets a tombstone. A reader of committed records ends with exactly the rows of the table.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import polars as pl
+
+from tidegate.errors import (
+    ConfigError,
+    Problem,
+    StateLost,
+    TargetRefused,
+    TidegateError,
+)
+from tidegate.kafka.asking import (
+    Partition,
+    create_topic,
+    find_topics,
+    last_offsets,
+    topic_config,
+)
+from tidegate.kafka.broker import Broker
+from tidegate.kafka.registry import (
+    prefix_of,
+    register,
+)
+from tidegate.pipeline import MAIN, Target
+from tidegate.targets.blobs import table_of_bytes, table_to_bytes
+from tidegate.targets.kafka_avro import name_problems, schema_text
+from tidegate.targets.kafka_letters import fitting
+from tidegate.targets.kafka_options import KafkaTargetOptions, place_of
+from tidegate.targets.kafka_policy import policy_of, policy_problems
+from tidegate.targets.kafka_producers import (
+    Claim,
+    Owned,
+    let_go,
+    made_anew,
+    more_partitions,
+    owned_by,
+    taken_over,
+)
+from tidegate.targets.kafka_reading import (
+    Record,
+    last_of_each_key,
+    records_in,
+    rows_of_avro,
+    rows_of_json,
+)
+from tidegate.targets.kafka_rows import (
+    CHANGE_HEADER,
+    CHANNEL_HEADER,
+    EPOCH_HEADER,
+    PIPELINE_HEADER,
+    SCHEMA_HEADER,
+    ValueFormat,
+    avro_schema_of,
+    headers_of,
+    keys_of,
+    places_of,
+    records_of,
+    told_columns,
+    values_of,
+)
+from tidegate.targets.kafka_transactions import Headers, Mark
+from tidegate.targets.names import safe_name
+from tidegate.targets.options import CHANGE, identity_problems, refuse
+from tidegate.targets.protocol import EpochKey, PartKind, StagedRows
+
+_AS_THE_CLUSTER: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaWriter:
+    """Records are added; with `upserts` they replace and delete those of the same identity."""
+
+    broker: Broker
+    topic: str
+    pipeline: str
+    channel: str
+    identity: tuple[str, ...] = ()
+    """The columns by which rows are replaced and deleted."""
+    keyed: bool = False
+    """Whether records have the identity as their key."""
+    upserts: bool = False
+    changes: bool | None = None
+    """Whether rows are changes of rows; None: those that have a column `op` are."""
+    value_format: ValueFormat = "json"
+    partitions: int | None = None
+    replication: int | None = None
+    registry: str | None = field(default=None, repr=False)
+    run: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False, repr=False)
+    """Whoever opens the target again has another one: only the last may publish."""
+
+    staging: ClassVar = None
+    """The state store keeps what is staged."""
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Rows that have a key can be deleted."""
+        return self.upserts
+
+    @property
+    def transactional_id(self) -> str:
+        """The same for every run and incarnation: who opens it last fences all others."""
+        return f"tidegate.{safe_name(self.pipeline)}/{safe_name(self.channel)}"
+
+    def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
+        """A topic that is there keeps what it is to keep; nothing is made."""
+        problems = [*identity_problems(identity, schema)]
+        if self.value_format == "avro":
+            problems += name_problems(schema)
+        if self.topic in find_topics(self.broker, [self.topic]):
+            problems += self._policy_problems(schema)
+        refuse(problems, self.channel)
+
+    def _policy_problems(self, schema: pl.Schema) -> Iterator[Problem]:
+        try:
+            config = topic_config(self.broker, self.topic)
+        except ConfigError:  # who may not ask for settings, may write all the same
+            return
+        yield from policy_problems(self.topic, config, table=self._is_table(schema))
+
+    def prepare(self, schema: pl.Schema) -> None:
+        """Make the topic where it is missing; from now on no older driver can publish."""
+        if self.topic not in find_topics(self.broker, [self.topic]):
+            create_topic(
+                self.broker,
+                self.topic,
+                self.partitions or _AS_THE_CLUSTER,
+                self.replication or _AS_THE_CLUSTER,
+                policy_of(table=self._is_table(schema), letters=self.channel != MAIN),
+            )
+        if self.value_format == "avro" and self.registry is not None:
+            self._registered(schema_text(self.topic, schema))
+        taken_over(self._claim)
+
+    def refuse_loss(self) -> None:
+        """A table in which nothing was ever written is another one than that which had rows."""
+        if not self.upserts:
+            return
+        known = find_topics(self.broker, [self.topic]).get(self.topic)
+        places = [(self.topic, number) for number in range(known.partitions if known else 0)]
+        if not any(last_offsets(self.broker, places).values()):
+            raise StateLost(made_anew(self.topic))
+
+    @property
+    def _claim(self) -> Claim:
+        return Claim(
+            run=self.run,
+            broker=self.broker,
+            pipeline=self.pipeline,
+            transactional_id=self.transactional_id,
+            topic=self.topic,
+        )
+
+    def _is_table(self, schema: pl.Schema) -> bool:
+        """Whether rows replace each other; changes of rows never do."""
+        return self.upserts and not self._are_changes(schema)
+
+    def _are_changes(self, columns: Collection[str]) -> bool:
+        return CHANGE in columns if self.changes is None else self.changes
+
+    def encode(self, rows: pl.DataFrame) -> bytes:
+        """Records, as an Arrow stream."""
+        changes = self._are_changes(rows.columns)
+        records = records_of(
+            rows,
+            told=told_columns(rows.columns, channel=self.channel, changes=changes),
+            identity=self.identity if self.keyed or changes else (),
+            keyed=self.keyed,
+            value_format=self.value_format,
+            name=self.topic,
+        )
+        return table_to_bytes(records)
+
+    def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
+        """Send the epoch in one transaction, unless it is out: first what is deleted, then rows.
+
+        Before it begins all is there that does not come from the broker.
+        """
+        staged = [part for part in parts if part.rows]
+        if not staged:
+            return
+        last = self.last_epoch(key)
+        if last is not None and last >= key.epoch:
+            return
+        owned = owned_by(self._claim)
+        if self.keyed:
+            owned.refuse_another_topic()
+        staged.sort(key=lambda each: each.kind != "retracted")
+        try:
+            read = [(part.kind, table_of_bytes(part.read())) for part in staged]
+        except (OSError, TidegateError):  # whoever took over may have tidied up
+            with owned.transactions.transaction():
+                self._mark(owned, key)
+                raise
+        for _, records in read:
+            self._prefix(records)  # asks the registry for what is not known
+        with owned.transactions.transaction():
+            self._mark(owned, key)
+            for kind, records in read:
+                self._send(owned, key, kind, records)
+
+    def _mark(self, owned: Owned, key: EpochKey) -> None:
+        """Say in a transaction that this epoch is out; who is fenced hears it now."""
+        marks = dict.fromkeys(self._marked_places(owned), Mark(key.epoch))
+        owned.transactions.mark(_group_of(key), marks)
+
+    def _send(self, owned: Owned, key: EpochKey, kind: PartKind, records: pl.DataFrame) -> None:
+        schema = avro_schema_of(records)
+        values: Iterable[bytes | None] = values_of(records)
+        headers: Iterable[Headers] = headers_of(records, self._headers(key, schema))
+        if kind == "retracted":
+            values = [None] * records.height
+        elif self.channel != MAIN:
+            made = fitting(values, headers, schema, owned.transactions.largest_bytes)
+            values, headers = zip(*made, strict=True)
+        prefix, places = self._prefix(records), places_of(records, owned.topic.partitions)
+        if prefix:
+            values = [value and prefix + value for value in values]
+        owned.transactions.send(self.topic, keys_of(records), values, headers, places)
+
+    def _prefix(self, records: pl.DataFrame) -> bytes:
+        """What values begin with whose schema a registry has."""
+        schema = avro_schema_of(records)
+        if schema is None or self.registry is None:
+            return b""
+        return prefix_of(self._registered(schema))
+
+    def _headers(self, key: EpochKey, schema: str | None) -> Headers:
+        """What all records of an epoch say; those of turned away rows also whose they are."""
+        always: Headers = [(EPOCH_HEADER, str(key.epoch))]
+        if schema is not None and self.registry is None:
+            always.append((SCHEMA_HEADER, schema.encode()))
+        if self.channel != MAIN:
+            always += [
+                (PIPELINE_HEADER, _bytes(self.pipeline)),
+                (CHANNEL_HEADER, _bytes(self.channel)),
+            ]
+        return always
+
+    def last_epoch(self, key: EpochKey) -> int | None:
+        """The last epoch that was sent, as the cluster has it.
+
+        A table says it in each of its partitions. One that has got more since is no table any
+        more: keys would go elsewhere, and their old rows stay.
+        """
+        owned = owned_by(self._claim)
+        places = self._marked_places(owned)
+        marked = owned.transactions.marked(_group_of(key), places)
+        if marked and len(marked) < len(places):
+            raise TargetRefused(more_partitions(self.topic, len(marked), len(places)))
+        return marked[places[0]].offset if marked else None
+
+    def _marked_places(self, owned: Owned) -> Sequence[Partition]:
+        """Where epochs are marked: of a table in all partitions, else in the first."""
+        return owned.partitions if self.upserts else owned.partitions[:1]
+
+    def _registered(self, schema: str) -> int:
+        assert self.registry is not None  # asked before
+        return register(self.registry, f"{self.topic}-value", schema, place_of(self.channel))
+
+    def close(self) -> None:
+        """See `ClosedWriter`."""
+        let_go(self.run)
+
+    def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
+        """The table, or all rows that were added, the newest last: of what is committed."""
+        records = [*records_in(self.broker, self.topic)]
+        if not self.upserts:
+            records.sort(key=lambda each: each.timestamp_ms)
+        elif not any(each.header(CHANGE_HEADER) for each in records):
+            records = last_of_each_key(records)
+        return self._decoded(records, schema)
+
+    def _decoded(self, records: Sequence[Record], schema: pl.Schema | None) -> pl.DataFrame:
+        if self.value_format == "json":
+            return rows_of_json(records, schema, self.topic)
+        rows = rows_of_avro(records, self.topic, self.registry, place_of(self.channel))
+        known = {name: each for name, each in (schema or {}).items() if name in rows.columns}
+        return rows.with_columns(pl.col(name).cast(each) for name, each in known.items())
+
+
+def open_kafka(
+    target: Target,
+    *,
+    pipeline: str,
+    channel: str,
+    identity: Sequence[str],
+    changes: bool | None = None,
+) -> KafkaWriter:
+    """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    options = KafkaTargetOptions.of_target(target, channel)
+    return KafkaWriter(
+        broker=options.broker(place_of(channel)),
+        topic=options.topic,
+        pipeline=pipeline,
+        channel=channel,
+        identity=tuple(identity) if channel == MAIN else (),
+        keyed=options.key and channel == MAIN,
+        upserts=target.mode == "upsert" and channel == MAIN,
+        changes=changes if channel == MAIN else False,
+        value_format=options.value_format,
+        partitions=options.partitions,
+        replication=options.replication,
+        registry=options.schema_registry,
+    )
+
+
+def _group_of(key: EpochKey) -> str:
+    """The group whose offset is the last epoch: whatever belongs to an epoch but its number."""
+    names = (key.pipeline, key.incarnation, key.operator, key.channel)
+    return f"tidegate.{'/'.join(safe_name(name) for name in names)}"
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")

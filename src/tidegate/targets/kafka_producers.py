@@ -1,0 +1,142 @@
+"""The producers of this process: one for each writer that publishes, and of each id the last alone.
+
+Claim -> [taken_over] -> Owned: transactions, and the topic as it was when they began
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.errors import BrokerUnavailable, ConfigError, LostLease, TargetRefused
+from tidegate.kafka.asking import Partition, Topic, find_topics, topic_config
+from tidegate.kafka.broker import Broker
+from tidegate.targets.kafka_policy import largest_record
+from tidegate.targets.kafka_transactions import Transactions
+
+_SOON_S: Final = 0.05
+_LOOK_AGAIN_S: Final = 5.0
+"""So often a topic is looked at that records are sent to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a run says to be its own."""
+
+    run: str
+    broker: Broker
+    pipeline: str
+    transactional_id: str
+    topic: str
+
+    @property
+    def _name(self) -> tuple[str, str]:
+        """Other clusters have producers of the same id."""
+        return self.broker.servers, self.transactional_id
+
+    def contradicts(self, other: Claim) -> bool:
+        """Whether only one of both can be."""
+        return self._name == other._name
+
+
+@dataclass(slots=True)
+class Owned:
+    """A producer, and its topic as it was when the run began."""
+
+    claim: Claim
+    transactions: Transactions
+    topic: Topic
+    looked_s: float
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """Those that there were."""
+        return [(self.topic.name, number) for number in range(self.topic.partitions)]
+
+    def refuse_another_topic(self) -> None:
+        """Raise `TargetRefused` if keys have another place now, or older rows none; ask rarely."""
+        if time.monotonic() < self.looked_s + _LOOK_AGAIN_S:
+            return
+        name, was = self.topic.name, self.topic
+        now = find_topics(self.claim.broker, [name]).get(name, was)
+        if now.topic_id != was.topic_id:
+            raise TargetRefused(made_anew(name))
+        if now.partitions != was.partitions:
+            raise TargetRefused(more_partitions(name, was.partitions, now.partitions))
+        self.looked_s = time.monotonic()
+
+
+_OWNED: Final[dict[str, Owned]] = {}
+"""By their run."""
+_OVER: Final[set[str]] = set()
+"""Runs whose pipeline was taken over, in this process."""
+_LOCK: Final = threading.RLock()
+
+
+def owned_by(claim: Claim) -> Owned:
+    """The producer of this run; `LostLease` if another one of this process came behind it."""
+    with _LOCK:
+        if claim.run in _OVER:
+            told = f"pipeline {claim.pipeline!r} was taken over: this run publishes no more"
+            raise LostLease(told)
+        return _OWNED.get(claim.run) or taken_over(claim)
+
+
+def taken_over(claim: Claim) -> Owned:
+    """A new producer; those of the same id in this process are closed."""
+    with _LOCK:
+        transactions = Transactions(claim.broker, claim.transactional_id, _largest_record(claim))
+        for run in [run for run, each in _OWNED.items() if each.claim.contradicts(claim)]:
+            _OWNED.pop(run).transactions.close()
+            _OVER.add(run)
+        _OVER.discard(claim.run)
+        topic = _topic_of(claim)
+        _OWNED[claim.run] = Owned(claim, transactions, topic, time.monotonic())
+        return _OWNED[claim.run]
+
+
+def let_go(run: str) -> None:
+    """Close the producer of a run, if it has one."""
+    with _LOCK:
+        owned = _OWNED.pop(run, None)
+    if owned is not None:
+        owned.transactions.close()
+
+
+def _largest_record(claim: Claim) -> int:
+    try:
+        return largest_record(topic_config(claim.broker, claim.topic))
+    except ConfigError:  # who may not ask for settings, may write all the same
+        return largest_record({})
+
+
+def _topic_of(claim: Claim) -> Topic:
+    """A topic that was made just now may take a moment to be known."""
+    end_s = time.monotonic() + claim.broker.timeout_s
+    while (known := find_topics(claim.broker, [claim.topic]).get(claim.topic)) is None:
+        if time.monotonic() > end_s:
+            raise BrokerUnavailable(f"{claim.broker.place}: topic {claim.topic} is not there")
+        time.sleep(_SOON_S)
+    return known
+
+
+def more_partitions(topic: str, were: int, are: int) -> str:
+    """What is said of a table that has got more of them."""
+    return (
+        f"topic {topic} had {were} partitions and has {are} now: keys would go to other ones, and "
+        "rows that they had would stay where they are\n"
+        "  hint: `tidegate state reset`, and a new topic with as many partitions as it will need"
+    )
+
+
+def made_anew(topic: str) -> str:
+    """What is said of a table that is not the one which had rows."""
+    return (
+        f"topic {topic} was deleted, or made anew: rows that were published are not in it, and "
+        "would not come again\n"
+        "  hint: `tidegate state reset` begins anew, and publishes everything that sources still "
+        "have; or bring the topic back"
+    )

@@ -1,0 +1,309 @@
+"""Results in topics of a real broker: they are what a table in memory is, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from tests.faults.clicks import SETTINGS
+from tests.faults.processes import driver, wait_for
+from tests.integration.home import Home, clicks, counted, lasts, sessions, tumbling
+from tests.integration.kafka_target_run import CHANNELS, MODULE, pipeline
+from tests.kafka_broker import KafkaServer, running_broker
+from tests.nights import at_night
+from tests.unit.targets.kafka_topics import seen
+from tidegate import Join, Target, memory_table
+from tidegate.errors import BrokerUnavailable, ConfigError, StateLost
+from tidegate.spark.checking import checked
+from tidegate.targets.reading import read_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def to_topic(server: KafkaServer, topic: str, **options: Any) -> Target:
+    address = {"bootstrap_servers": server.servers, "topic": topic, "timeout_ms": 10_000}
+    return Target(format="kafka", options={**address, **options})
+
+
+def last_of_keys(server: KafkaServer, topic: str) -> list[Any]:
+    """What somebody who knows nothing of Tidegate makes of a topic: a dictionary."""
+    table = {each.key: each.value for each in seen(server, topic)}
+    return [json.loads(value) for value in table.values() if value is not None]
+
+
+@pytest.fixture
+def name(kafka_server: KafkaServer) -> str:
+    """Of a topic that is not there."""
+    return f"made-{secrets.token_hex(6)}"
+
+
+def test_sessions_that_merge_leave_exactly_the_final_table(
+    home: Home, kafka_server: KafkaServer, name: str
+) -> None:
+    """Upserts, and tombstones of ids that were merged away, with NULL as a key too."""
+    made = home.pipeline(
+        home.memory(clicks(("ann", 0), ("ann", 18), (None, 0), (None, 18), ("bob", 5))),
+        window=sessions(emit="on_update", allowed_lateness_ms=3_600_000),
+        watermark=lasts(60),
+        target=to_topic(kafka_server, name, key=True, partitions=3),
+    )
+    home.run(made)
+    assert len(last_of_keys(kafka_server, name)) == 5
+    home.put(clicks(("ann", 9), (None, 9), ("bob", 6)))
+    result = home.run(made)
+    found = [(each["user"], each["count"]) for each in last_of_keys(kafka_server, name)]
+    assert Counter(found) == Counter([("ann", 3), ("bob", 2), (None, 3)])
+    final = [(None, 0, 3, 1), ("ann", 0, 3, 1), ("bob", 5, 2, 1)]
+    assert counted(result.to_polars(), "count", "revision") == final
+    assert result.to_spark(home.spark).count() == 3
+    gone = [each for each in seen(kafka_server, name) if each.value is None]
+    assert {each.headers["tidegate.epoch"] for each in gone} == {b"2"}
+    assert home.run(made).epochs == ()
+
+
+def test_a_changelog_and_late_rows_are_added(
+    home: Home, kafka_server: KafkaServer, name: str
+) -> None:
+    made = home.pipeline(
+        home.memory(clicks(("ann", 1), ("bob", 30))),
+        window=tumbling(emit="changelog", late_data="side_output"),
+        watermark=lasts(0),
+        target=to_topic(kafka_server, name),
+        late=to_topic(kafka_server, f"{name}.late"),
+    )
+    home.run(made)
+    home.put(clicks(("bob", 31), ("ann", 3), ("ann", 3)))
+    result = home.run(made)
+    changes = [(each.headers["tidegate.op"], each.key) for each in seen(kafka_server, name)]
+    assert Counter(changes) == Counter([(b"+I", None), (b"+I", None), (b"-U", None), (b"+U", None)])
+    assert counted(result.to_polars(), "count", "op") == [
+        *[("ann", 0, 1, "+I"), ("bob", 30, 1, "+I"), ("bob", 30, 1, "-U"), ("bob", 30, 2, "+U")]
+    ]
+    late = [json.loads(each.value or b"") for each in seen(kafka_server, f"{name}.late")]
+    assert late == [{"user": "ann", "ts": 3, "reason": "late"}] * 2
+
+
+def test_a_join_may_have_a_column_of_the_name_that_changes_have(
+    home: Home, kafka_server: KafkaServer, name: str
+) -> None:
+    orders = pl.DataFrame({"user": ["ann"], "ts": [1], "op": ["buy"]})
+    made = home.pipeline(
+        [home.memory(orders, name="orders"), home.memory(clicks(("ann", 2)), name="clicks")],
+        window=None,
+        join=Join(left="orders", right="clicks", on="user", time_window_ms=10_000),
+        target=to_topic(kafka_server, name, key=True),
+    )
+    result = home.run(made)
+    assert result.to_polars()["op"].to_list() == ["buy"]
+    (record,) = seen(kafka_server, name)
+    assert {*record.headers} == {"tidegate.epoch"}
+    checked(made)  # now that the topic is there, it is one for tables
+
+
+def test_what_is_wrong_is_told_before_any_data_is_read(
+    home: Home, kafka_server: KafkaServer
+) -> None:
+    forgets = kafka_server.new_topic(config={"retention.ms": "1000"})
+    made = home.pipeline(
+        home.memory(clicks(("ann", 1))),
+        window=tumbling(late_data="reopen", allowed_lateness_ms=1000),
+        target=to_topic(kafka_server, forgets, key=True),
+        rejected=to_topic(
+            kafka_server, kafka_server.new_topic(config={"cleanup.policy": "compact"})
+        ),
+    )
+    for look in (lambda: checked(made), lambda: home.run(made)):
+        with pytest.raises(ConfigError) as caught:
+            look()
+        places = [problem.at for problem in caught.value.problems]
+        assert places == ["target.options.topic", "rejected.options.topic"]
+
+
+def test_two_channels_may_share_a_topic_that_is_made(
+    home: Home, kafka_server: KafkaServer, name: str
+) -> None:
+    made = home.pipeline(
+        home.memory(clicks(("ann", 1), ("ann", 30), ("ann", None))),
+        target=to_topic(kafka_server, name),
+        rejected=to_topic(kafka_server, name),
+        watermark=lasts(0),
+    )
+    home.run(made)
+    channels = Counter(each.headers.get("tidegate.channel") for each in seen(kafka_server, name))
+    assert channels == Counter([None, b"rejected"])
+
+
+def test_a_table_and_rows_turned_away_cannot_share_a_topic(
+    home: Home, kafka_server: KafkaServer, name: str
+) -> None:
+    made = home.pipeline(
+        home.memory(clicks(("ann", 1))),
+        target=to_topic(kafka_server, name, key=True),
+        rejected=to_topic(kafka_server, name),
+    )
+    with pytest.raises(ConfigError, match="each row counts"):
+        home.run(made)
+
+
+def test_a_broker_that_is_away_stops_the_run_with_its_name(home: Home) -> None:
+    nobody = Target(
+        format="kafka",
+        options={"bootstrap_servers": "127.0.0.1:9", "topic": "x", "timeout_ms": 1_000},
+    )
+    made = home.pipeline(home.memory(clicks(("ann", 1))), target=nobody)
+    with pytest.raises(BrokerUnavailable, match=r"kafka 127\.0\.0\.1:9.*refused"):
+        home.run(made)
+
+
+def test_a_broker_that_comes_back_gets_everything_once(home: Home) -> None:
+    """It is killed while epochs are published: the run takes its pipeline over until it is back."""
+    with running_broker() as server:
+        target = to_topic(server, "results")
+        made = home.pipeline(
+            home.memory(clicks(*((f"u{n}", n * 10) for n in range(40)))),
+            target=target,
+            watermark=lasts(0),
+        )
+        run = home.start(made, max_rows_per_epoch=1)
+        wait_for(lambda: run.status().epoch >= 5, "the first epochs")
+        server.stop(signal.SIGKILL)
+        server.start()
+        wait_for(lambda: run.status().epoch >= 40 or run.status().state == "failed", "the end")
+        run.stop()
+        run.await_end(60)
+        users = Counter(json.loads(each.value or b"")["user"] for each in seen(server, "results"))
+    assert users == Counter([f"u{n}" for n in range(39)])
+
+
+def test_state_of_yesterday_is_refused(home: Home, kafka_server: KafkaServer, name: str) -> None:
+    made = home.pipeline(
+        home.memory(clicks(("ann", 1), ("ann", 30))),
+        target=to_topic(kafka_server, name),
+        watermark=lasts(0),
+    )
+    home.run(made)
+    shutil.copytree(home.folder / "state", home.folder / "yesterday")
+    home.put(clicks(("ann", 60)))
+    home.run(made)
+    shutil.rmtree(home.folder / "state")
+    (home.folder / "yesterday").rename(home.folder / "state")
+    with pytest.raises(StateLost, match="bring back the state that belongs to the target"):
+        home.run(made)
+
+
+def test_a_table_that_was_deleted_is_not_begun_in_the_middle(
+    home: Home, kafka_server: KafkaServer, name: str
+) -> None:
+    made = home.pipeline(
+        home.memory(clicks(("ann", 1), ("ann", 30))),
+        target=to_topic(kafka_server, name, key=True),
+        watermark=lasts(0),
+    )
+    home.run(made)
+    kafka_server.delete_topic(name)
+    home.put(clicks(("ann", 60)))
+    with pytest.raises(StateLost, match="was deleted, or made anew"):
+        home.run(made)
+    made.reset()
+    home.run(made)
+    assert [each["window_start"][11:19] for each in last_of_keys(kafka_server, name)] == [
+        *["00:00:00", "00:00:30"]
+    ]
+
+
+# --- killed ---
+
+Undisturbed = Callable[[], dict[str, pl.DataFrame]]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Undisturbed]:
+    """What the clicks come to in memory."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+
+    @cache
+    def run() -> dict[str, pl.DataFrame]:
+        pipeline(folder).run(spark=spark, shards=2, **SETTINGS)
+        return {each: memory_table(f"{folder}.{each}").rows() for each in CHANNELS}
+
+    yield run
+    for channel in CHANNELS:
+        memory_table(f"{folder}.{channel}").clear()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, kafka_server: KafkaServer, name: str) -> Path:
+    """Of a run whose results go to topics."""
+    options = {"bootstrap_servers": kafka_server.servers, "topic": name, "timeout_ms": 20_000}
+    (tmp_path / "topics.json").write_text(json.dumps(options))
+    return tmp_path
+
+
+def assert_same(folder: Path, expected: dict[str, pl.DataFrame]) -> None:
+    """Row for row, and the rejected ones so often as they are."""
+    made = pipeline(folder)
+    assert expected["main"].height > 500
+    assert expected["rejected"].height > 50
+    for channel, target in {"main": made.target, "rejected": made.channels["rejected"]}.items():
+        wanted = expected[channel]
+        found = read_target(target, pipeline=made.name, channel=channel, schema=wanted.schema)
+        assert found.height == wanted.height, channel
+        assert_frame_equal(found.select(wanted.columns), wanted, check_row_order=False)
+
+
+def test_clicks_in_topics_are_what_they_are_in_memory(
+    spark: SparkSession, folder: Path, undisturbed: Undisturbed
+) -> None:
+    pipeline(folder).run(spark=spark, shards=2, **SETTINGS)
+    assert_same(folder, undisturbed())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "sent:5",
+        *at_night("committed:3", "sent:6", "publishing:5", "commit:4"),
+    ],
+)
+def test_a_run_that_is_killed_comes_to_the_same(
+    spark: SparkSession, folder: Path, undisturbed: Undisturbed, fault: str
+) -> None:
+    """Everything is killed: behind a commit, in a transaction, and behind it."""
+    with driver(MODULE, folder, {"shards": 2}, fault=fault) as run:
+        run.wait_at_fault()
+        run.kill()
+    pipeline(folder).run(spark=spark, shards=1, **SETTINGS)
+    assert_same(folder, undisturbed())
+
+
+@pytest.mark.parametrize("fault", [*at_night("committed:4"), "sent:5"])
+def test_a_driver_that_wakes_behind_a_takeover_is_fenced(
+    spark: SparkSession, folder: Path, undisturbed: Undisturbed, fault: str
+) -> None:
+    """It sleeps before a transaction, or in one that waits for its commit."""
+    with driver(MODULE, folder, {"shards": 2}, fault=fault) as first:
+        first.wait_at_fault()
+        (lock,) = (folder / "state" / "locks").glob("clicks-*.lock")
+        lock.unlink()  # as somebody does who believes that a driver is dead
+        pipeline(folder).run(spark=spark, shards=2, **SETTINGS)
+        assert_same(folder, undisturbed())
+        first.let_go()
+        assert first.end() != 0
+        assert "LostLease: another driver has taken over: kafka" in first.said()
+    assert_same(folder, undisturbed())

@@ -1,0 +1,115 @@
+"""Batches that are damaged in the log: nobody waits for them, and nothing of them is a row."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.kafka_broker import KafkaServer
+from tests.unit.sources.topics import Topics, numbers, rows, value
+from tidegate.errors import BrokerUnavailable, ConfigError, TidegateError, UnreadableSource
+from tidegate.kafka.broker import Broker
+from tidegate.sources.kafka_consuming import RecordRange, _Reading
+
+_HEADER = 61
+"""Bytes of a batch before its records."""
+
+
+def damaged(server: KafkaServer, topic: str, codec: str) -> None:
+    """Three batches of two records, of which the second is not what was written."""
+    config = {"bootstrap.servers": server.servers, "compression.type": codec, "linger.ms": 50}
+    for first in (0, 2, 4):
+        producer = Producer(config)
+        for n in (first, first + 1):
+            producer.produce(topic, value(n, "u" * 50))
+        producer.flush()
+    [segment] = (server.folder / "data" / f"{topic}-0").glob("*.log")
+    with segment.open("r+b") as log:
+        size = int.from_bytes(log.read(12)[8:], "big") + 12
+        log.seek(size + _HEADER + 20)
+        log.write(b"\xff" * 20)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "none"])
+@pytest.mark.parametrize("client", [{}, {"check.crcs": "false"}])
+def test_a_damaged_batch_is_told_at_once(
+    kafka_server: KafkaServer, topic: str, codec: str, client: dict[str, str]
+) -> None:
+    damaged(kafka_server, topic, codec)
+    topics = Topics(kafka_server, {"topic": topic, "client": client})
+    if client and codec == "none":  # as the user wants it
+        found = rows(topics.poll(), ["n", "kafka_value"])
+        assert found["kafka_value"].is_not_null().sum() == 1
+        return
+    with pytest.raises(UnreadableSource) as told:
+        numbers(topics.poll())
+    assert f"{topic}/0: the batch of records at offset 2 cannot be read: " in str(told.value)
+    assert "hint: kafka-dump-log shows the batch" in str(told.value)
+
+
+def test_a_damaged_batch_can_be_given_up(kafka_server: KafkaServer, topic: str) -> None:
+    damaged(kafka_server, topic, "gzip")
+    topics = Topics(kafka_server, {"topic": topic, "on_data_loss": "continue"})
+    assert topics.epoch(max_rows=2) == [0, 1]  # what is behind the range is not looked at
+    kafka_server.delete_records(topic, {0: 4})
+    polled = topics.commit(topics.poll())
+    assert (numbers(polled), polled.lost) == ([4, 5], 2)
+
+
+def test_a_header_whose_name_is_no_text_stops_nobody(kafka_server: KafkaServer, topic: str) -> None:
+    """Java's clients write none, others may: here the log is changed instead."""
+    named = [{"a": b"1"}, {"b": b"2", "name": b"3"}, {}]
+    kafka_server.produce(topic, [value(n) for n in range(3)], headers=named)
+    [segment] = (kafka_server.folder / "data" / f"{topic}-0").glob("*.log")
+    with segment.open("r+b") as log:
+        log.seek(log.read().index(b"name"))
+        log.write(b"\xff")
+    topics = Topics(kafka_server, {"topic": topic, "client": {"check.crcs": "false"}})
+    found = rows(topics.poll(), ["n", "kafka_headers"])
+    assert found.rows() == [(0, '{"a": "1"}'), (1, None), (2, None)]
+
+
+def event(code: int, offset: int = 0) -> Message:
+    return Message(topic="clicks", partition=0, offset=offset, error=KafkaError(code))
+
+
+def heard(*events: Message, timeout_ms: int = 0) -> _Reading:
+    """A reading of ten records that has heard this, with so much patience."""
+    part = RecordRange(partition=("clicks", 0), begin=0, end=10)
+    reading = _Reading(Broker("nowhere:1", timeout_ms=timeout_ms), [part])
+    for each in events:
+        assert [*reading.taken([each])] == []
+    return reading
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError._AUTO_OFFSET_RESET, BrokerUnavailable),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, BrokerUnavailable),
+        (KafkaError._BAD_MSG, UnreadableSource),
+        (KafkaError._BAD_COMPRESSION, UnreadableSource),
+        (KafkaError._NOT_IMPLEMENTED, UnreadableSource),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ConfigError),
+    ],
+)
+def test_what_will_stay_is_raised(code: int, error: type[TidegateError]) -> None:
+    with pytest.raises(error):
+        heard(event(code), timeout_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    "passing", [event(KafkaError._TRANSPORT), event(KafkaError.GROUP_AUTHORIZATION_FAILED)]
+)
+def test_what_may_pass_is_waited_out_but_not_for_ever(passing: Message) -> None:
+    assert heard(passing, timeout_ms=60_000).offsets_left == 10
+    with pytest.raises(BrokerUnavailable, match="no record came"):
+        heard(passing)
+
+
+def test_an_end_of_the_partition_moves_a_range_or_ends_it() -> None:
+    end = KafkaError._PARTITION_EOF
+    assert heard(event(end, 4)).offsets_left == 6
+    assert heard(event(end, 10)).newly_complete() == [("clicks", 0)]
+    with pytest.raises(BrokerUnavailable, match="next is offset 4 of clicks/0"):
+        heard(event(end, 4), event(end, 4))

@@ -1,0 +1,188 @@
+"""A topic that says no, and a broker that is away: what is told, and how soon."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.kafka_broker import KafkaServer, running_broker
+from tests.unit.targets.contract import IDENTITY, key, rows, stage
+from tests.unit.targets.kafka_topics import opened, seen
+from tidegate.errors import BrokerUnavailable, ConfigError, TargetRefused
+from tidegate.targets.kafka_producers import owned_by
+from tidegate.targets.kafka_transactions import Transactions
+
+SCHEMA = rows().schema
+RIGHTS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[KafkaServer]:
+    """A broker that asks for rights, and that may be stopped."""
+    with running_broker(settings=RIGHTS) as server:
+        yield server
+
+
+def deny(server: KafkaServer, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    """Forbid everybody to do that, and nothing else."""
+    said = [(AclOperation.ALL, AclPermissionType.ALLOW), (operation, AclPermissionType.DENY)]
+    literal = ResourcePatternType.LITERAL
+    bindings = [AclBinding(kind, name, literal, "User:*", "*", *each) for each in said]
+    server.set_rights(bindings)
+
+
+def test_a_topic_that_may_not_be_written_is_told_by_its_option(own_server: KafkaServer) -> None:
+    topic = own_server.new_topic()
+    deny(own_server, ResourceType.TOPIC, topic, AclOperation.WRITE)
+    writer = opened(own_server, topic)
+    with pytest.raises(ConfigError, match=r"(?i)authorization failed") as caught:
+        writer.publish(key(1), [stage(writer, rows(("ann", 0, 1)))])
+    assert [problem.at for problem in caught.value.problems] == ["target.options.client"]
+    assert seen(own_server, topic) == []
+
+
+def test_a_transactional_id_that_may_not_be_used_is_told_at_once(own_server: KafkaServer) -> None:
+    topic = own_server.new_topic()
+    writer = opened(own_server, topic, pipeline="forbidden")
+    name = writer.transactional_id
+    deny(own_server, ResourceType.TRANSACTIONAL_ID, name, AclOperation.WRITE)
+    with pytest.raises(ConfigError, match=r"(?i)authorization failed"):
+        writer.prepare(SCHEMA)
+
+
+def test_a_group_that_may_not_be_read_is_told(own_server: KafkaServer) -> None:
+    topic = own_server.new_topic()
+    writer = opened(own_server, topic, pipeline="groupless")
+    group = "tidegate.groupless/i1/window/main"
+    deny(own_server, ResourceType.GROUP, group, AclOperation.READ)
+    with pytest.raises(ConfigError, match=r"(?i)authorization failed"):
+        writer.publish(key(1, pipeline="groupless"), [stage(writer, rows(("ann", 0, 1)))])
+    assert seen(own_server, topic) == []
+
+
+def test_an_epoch_that_may_not_be_asked_for_is_not_taken_for_none(own_server: KafkaServer) -> None:
+    topic = own_server.new_topic()
+    deny(own_server, ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+    transactions = Transactions(opened(own_server, topic).broker, "asks")
+    with pytest.raises(ConfigError, match=r"(?i)authorization failed"):
+        transactions.marked("tidegate.asks", [(topic, 0)])
+    transactions.close()
+
+
+@pytest.mark.parametrize("timeout", ["3600000", "long"])
+def test_a_transaction_that_may_not_be_so_long_is_told_by_its_option(
+    own_server: KafkaServer, timeout: str
+) -> None:
+    writer = opened(own_server, own_server.new_topic(), client={"transaction.timeout.ms": timeout})
+    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms") as caught:
+        writer.prepare(SCHEMA)
+    assert [problem.at for problem in caught.value.problems] == ["target.options.client"]
+
+
+def test_a_producer_that_was_idle_for_too_long_is_told_and_opened_again(
+    own_server: KafkaServer,
+) -> None:
+    broker = opened(own_server, "any").broker
+    transactions = Transactions(broker, "idle")
+    with pytest.raises(BrokerUnavailable, match=r"forgotten the producer 'idle'.*expiration\.ms"):
+        use(transactions, KafkaError.INVALID_PRODUCER_ID_MAPPING)
+    Transactions(broker, "idle").close()
+
+
+def test_a_time_that_a_topic_does_not_take_is_refused(own_server: KafkaServer) -> None:
+    topic = own_server.new_topic(config={"message.timestamp.after.max.ms": "1000"})
+    transactions = Transactions(opened(own_server, topic).broker, "early")
+    in_2100_ms = 4_102_444_800_000
+    with (
+        pytest.raises(TargetRefused, match=r"message\.timestamp\.after\.max\.ms"),
+        transactions.transaction(),
+    ):
+        transactions.send_one(topic, None, b"", [], in_2100_ms)
+
+
+def use(transactions: Transactions, code: int) -> None:
+    """As if the broker said that."""
+    with transactions.transaction():
+        raise KafkaException(KafkaError(code))
+
+
+def test_a_pipeline_may_run_on_two_clusters(
+    own_server: KafkaServer, kafka_server: KafkaServer
+) -> None:
+    """Under one name, in one process: neither takes the other over."""
+    servers = [own_server, kafka_server]
+    topics = [server.new_topic() for server in servers]
+    writers = [opened(each, topic) for each, topic in zip(servers, topics, strict=True)]
+    for writer in writers:
+        writer.prepare(SCHEMA)
+    for writer in writers:
+        writer.publish(key(1), [stage(writer, rows(("ann", 0, 1)))])
+    found = [len(seen(each, topic)) for each, topic in zip(servers, topics, strict=True)]
+    assert found == [1, 1]
+
+
+def test_settings_that_may_not_be_asked_for_stop_nobody(own_server: KafkaServer) -> None:
+    topic = own_server.new_topic(config={"retention.ms": "1000"})
+    deny(own_server, ResourceType.TOPIC, topic, AclOperation.DESCRIBE_CONFIGS)
+    opened(own_server, topic, key=True).check(IDENTITY, SCHEMA)
+
+
+def test_a_transaction_that_does_not_end_is_told_from_a_broker_that_is_away(
+    own_server: KafkaServer,
+) -> None:
+    topic, group = own_server.new_topic(), "tidegate.hidden/i1/window/main"
+    client = {"bootstrap.servers": own_server.servers}
+    other = Producer({**client, "transactional.id": "other"})
+    other.init_transactions(30)
+    other.begin_transaction()
+    member = Consumer({**client, "group.id": group}).consumer_group_metadata()
+    other.send_offsets_to_transaction([TopicPartition(topic, 0, 5)], member, 30)
+    writer = opened(own_server, topic, pipeline="hidden")
+    transactions = owned_by(writer._claim).transactions  # opened with patience, asked without
+    transactions._broker = replace(writer.broker, timeout_ms=1_000)
+    parts = [stage(writer, rows(("ann", 0, 1)))]
+    with pytest.raises(BrokerUnavailable, match="that does not end hides how far group 'tidegate"):
+        writer.publish(key(1, pipeline="hidden"), parts)
+    other.abort_transaction(30)
+    again = opened(own_server, topic, pipeline="hidden")
+    again.publish(key(1, pipeline="hidden"), parts)
+    assert len(seen(own_server, topic)) == 1
+
+
+def test_a_broker_that_goes_away_is_told_and_the_epoch_comes_when_it_is_back(
+    own_server: KafkaServer,
+) -> None:
+    topic = own_server.new_topic()
+    first = opened(own_server, topic)  # of a broker that has just started, with more patience
+    first.publish(key(1), [stage(first, rows(("ann", 0, 1)))])
+    writer = opened(own_server, topic, timeout_ms=5_000)
+    writer.prepare(SCHEMA)
+    assert writer.last_epoch(key(1)) == 1
+    parts = [stage(writer, rows(("bob", 0, 2)))]
+    own_server.stop(signal.SIGKILL)
+    try:
+        with pytest.raises(BrokerUnavailable, match=r"(?i)kafka 127\.0\.0\.1.*refused"):
+            writer.publish(key(2), parts)
+        with pytest.raises(BrokerUnavailable):
+            opened(own_server, topic, timeout_ms=1_000).prepare(SCHEMA)
+    finally:
+        own_server.start()
+    again = opened(own_server, topic, timeout_ms=60_000)
+    again.prepare(SCHEMA)
+    again.publish(key(1), parts)
+    again.publish(key(2), parts)
+    assert len(seen(own_server, topic)) == 2
