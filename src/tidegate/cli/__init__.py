@@ -11,6 +11,7 @@ import typer
 
 from tidegate.cli.checking import check, explain
 from tidegate.cli.demo import demo
+from tidegate.cli.dlq import dlq_app
 from tidegate.cli.doctor import doctor
 from tidegate.cli.running import run
 from tidegate.cli.scenarios import scenario
@@ -33,6 +34,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(scenario)
 app.add_typer(state_app, name="state")
+app.add_typer(dlq_app, name="dlq")
 
 
 @app.command()

@@ -15,7 +15,8 @@ def check(file: PipelinePath = DEFAULT_FILE) -> None:
     Looks at the file, at the columns and types of its sources, at its targets, and whether the
     state that is there belongs to it. Nothing is written.
 
-    Exits with 0 if it can be run, else as `tidegate run` would.
+    Exits with 0 if nothing is wrong, else as `tidegate run` would, which looks at more: whether
+    topics still have what is committed as read, and at rights to make what is missing.
     """
     with told():
         loaded = load_pipeline(file)

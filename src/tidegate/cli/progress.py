@@ -24,6 +24,7 @@ from rich.text import Text
 from tidegate.cli.watching import View, Watcher, instant_text, lag_text
 from tidegate.eventtime import now_us
 from tidegate.pipeline.explain import bytes_text
+from tidegate.pipeline.wording import whereabouts
 
 if TYPE_CHECKING:
     from tidegate.spark.epochs import EpochResult
@@ -150,11 +151,10 @@ def summary(name: str, result: RunResult, view: View | None) -> str:
     if view is None:
         return f"{name}: {how}: nothing new to read"
     target = result.pipeline.target
-    place = target.options.get("path") or target.options.get("table") or ""
     words = [
         f"{view.rows:,} rows in {view.epochs} {'epoch' if view.epochs == 1 else 'epochs'}",
         f"{view.elapsed_s:.1f} s",
-        f"{result.counts.get('sent', 0):,} sent to {target.format} {place}".rstrip(),
+        f"{result.counts.get('sent', 0):,} sent to {whereabouts(target.format, target.options)}",
         *_troubles(result.counts),
         f"{view.open:,} open" if view.open is not None else "",
     ]

@@ -17,6 +17,7 @@ from tidegate.cli.state_text import plain
 from tidegate.errors import ConfigError, EpochTaken, PipelineInUse, Problem
 from tidegate.eventtime import now_us
 from tidegate.pipeline.explain import bytes_text
+from tidegate.pipeline.wording import whereabouts
 from tidegate.spark.folding import Folder, Snapshot
 from tidegate.state.catalog import Catalog
 from tidegate.state.live import read_live
@@ -53,7 +54,7 @@ def forgotten_by_reset(found: Listed) -> Iterator[str]:
             "and will not come: run the pipeline once before, to send it"
         )
     yield "the next run reads its sources from their beginning, as far as they still have it"
-    yield _of_target((committed.plan or {}).get("target", {}))
+    yield _of_target(committed.plan or {})
 
 
 def forgotten_by_rewind(found: Listed, source: str) -> Iterator[str]:
@@ -66,16 +67,17 @@ def forgotten_by_rewind(found: Listed, source: str) -> Iterator[str]:
     yield of_target
 
 
-def _of_target(target: Mapping[str, Any]) -> str:
-    options = target.get("options", {})
-    place = next((str(options[name]) for name in _PLACES if name in options), "")
-    told = plain(f"{target.get('format', 'unknown')} {place}".strip())
+def _of_target(plan: Mapping[str, Any]) -> str:
+    target = plan.get("target", {})
+    told = plain(whereabouts(target.get("format", "unknown"), target.get("options", {})))
+    joins = any("left" in each for each in plan.get("operators", {}).values())
+    if target.get("mode") == "upsert" and joins:
+        hint = "behind transforms and from files of lines with other ids: then empty it first"
+        return f"rows in the target ({told}) stay; pairs that come again replace them, but {hint}"
     if target.get("mode") == "upsert":
-        return f"rows in the target ({told}) stay, and are replaced as they come again"
+        hint = "windows that come out otherwise leave their old rows there: then empty it first"
+        return f"rows in the target ({told}) stay; those that come again replace them, but {hint}"
     return f"rows in the target ({told}) stay, and come a second time: empty it first"
-
-
-_PLACES = ("path", "table", "dbtable", "topic", "url")
 
 
 def reset(catalog: Catalog, pipeline: str, confirmed_epoch: int | None) -> int:

@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.cli.state_changing import taken_over
-from tidegate.core.watermark import PipelineWatermark, SourceWatermark
+from tidegate.core.watermark import (
+    PipelineWatermark,
+    SourceWatermark,
+    partition_key,
+    partitions_in,
+)
 from tidegate.errors import ConfigError, EpochTaken, Problem
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.wording import did_you_mean
@@ -32,8 +37,9 @@ def offset_of(committed: Committed, source: str, to: str) -> Offset | None:
         raise ConfigError([Problem("--source", repr(source), expected, hint)])
     if to == EARLIEST:
         return None
-    wanted, known = _parsed(to, there[source]), there[source]
-    if wanted is None or wanted.keys() != known.keys():
+    known = there[source]
+    wanted = _completed(_parsed(to, known), known)
+    if wanted is None:
         example = json.dumps(known)
         expected = f"{EARLIEST}, or an offset such as {example}, where it stands now"
         raise ConfigError([Problem("--to", repr(to), expected)])
@@ -47,7 +53,9 @@ def offset_of(committed: Committed, source: str, to: str) -> Offset | None:
 def rewind(
     catalog: Catalog, pipeline: str, source: str, to: Offset | None, confirmed_epoch: int | None
 ) -> int:
-    """Forget what is held and put the source back; the epoch that says so comes back."""
+    """Forget what is held and put the source back, in one transaction; the epoch that says so
+    comes back.
+    """
     with taken_over(catalog, pipeline) as (store, recovered):
         if confirmed_epoch is not None and recovered.epoch != confirmed_epoch:
             raise EpochTaken(
@@ -60,19 +68,25 @@ def rewind(
         offsets = {name: offset for name, offset in last.offsets.items() if name != source}
         if to is not None:
             offsets[source] = to
-        manifest = _begun_anew(last, recovered, offsets)
-        store.reset(token)
+        manifest = _begun_anew(source, last, recovered, offsets)
         store.adopt(token, recovered.plan or {})
-        store.commit(token, manifest)
+        store.reset(token, then=manifest)
         store.published(token, manifest.epoch)
         store.collect_garbage(token)
         return manifest.epoch
 
 
-def _begun_anew(last: Manifest, recovered: Recovered, offsets: Mapping[str, Offset]) -> Manifest:
-    """An epoch in which nothing is held, and each source stands where it is to."""
+def _begun_anew(
+    source: str, last: Manifest, recovered: Recovered, offsets: Mapping[str, Offset]
+) -> Manifest:
+    """An epoch in which nothing is held, and each source stands where it is to.
+
+    Which partitions the one has that is rewound, the next run sees.
+    """
+    known = last.watermarks["sources"]
+    left = {partition_key(source, each) for each in partitions_in(source, known)}
     watermarks = PipelineWatermark(
-        sources={name: SourceWatermark() for name in last.watermarks["sources"]}
+        sources={name: SourceWatermark() for name in known if name not in left}
     )
     return Manifest(
         epoch=recovered.epoch + 1,
@@ -95,9 +109,41 @@ def _parsed(to: str, known: Offset) -> dict[str, Any] | None:
     return wanted if isinstance(wanted, dict) else None
 
 
+def _completed(wanted: Offset | None, known: Offset) -> Offset | None:
+    """An offset with all parts that a source has; None: it has others, or not all of them."""
+    nested = any(isinstance(part, Mapping) for part in known.values())
+    if wanted is None or nested:
+        return None if wanted is None else _with_rest(wanted, known)
+    return wanted if wanted.keys() == known.keys() else None
+
+
+def _with_rest(wanted: Any, known: Offset) -> dict[str, Any] | None:
+    """Parts in parts, as Kafka has them: those that are not named stay as they are.
+
+    What is no number says what was read, and cannot be another.
+
+    >>> _with_rest({"b": {"x": 1}}, {"a": "id", "b": {"x": 5, "y": 7}})
+    {'a': 'id', 'b': {'x': 1, 'y': 7}}
+    """
+    if not (isinstance(wanted, dict) and wanted.keys() <= known.keys()):
+        return None
+    whole = dict(known)
+    for name, part in wanted.items():
+        at = known[name]
+        whole[name] = _with_rest(part, at) if isinstance(at, Mapping) else part
+        if whole[name] is None or not (isinstance(at, Mapping | int) or part == at):
+            return None
+    return whole
+
+
 def _before(wanted: Offset, known: Offset) -> bool:
     """Whether all parts of an offset are such, and none is behind where the source stands."""
-    return all(
-        type(wanted[name]) is type(at) and (not isinstance(at, int) or 0 <= wanted[name] <= at)
-        for name, at in known.items()
-    )
+    return all(_part_before(wanted[name], at) for name, at in known.items())
+
+
+def _part_before(wanted: Any, known: Any) -> bool:
+    if isinstance(known, Mapping):
+        return _before(wanted, known)
+    if isinstance(known, int):
+        return type(wanted) is type(known) and 0 <= wanted <= known
+    return type(wanted) is type(known)

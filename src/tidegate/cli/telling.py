@@ -21,6 +21,7 @@ from tidegate.errors import (
     PlanChanged,
     ScenarioError,
     StateFormatError,
+    StoreUnavailable,
     TidegateError,
     telling_line,
 )
@@ -85,6 +86,8 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return f"{len(error.problems)} problems\n{error}"
     text = str(error).strip()
+    if isinstance(error, StoreUnavailable):  # if a disk is full, it is not one of this machine
+        return text
     if _DISK_FULL.search(text) or getattr(error, "errno", None) == errno.ENOSPC:
         hint = "make room (`tidegate doctor` shows how much there is); " + _KEPT
         return f"the disk is full: {telling_line(error)}\n  hint: {hint}"

@@ -523,6 +523,11 @@ def test_a_reset_says_what_will_never_be_sent(folder: Path) -> None:
     assert lines[1].startswith(f"output of the epochs after {epoch - 1} is not in the target yet")
 
 
+def test_a_reset_warns_of_pairs_that_come_by_another_id(folder: Path) -> None:
+    told = said("reset", folder, "-p", "joined", "--yes").stdout
+    assert "pairs that come again replace them, but behind transforms" in told
+
+
 def test_a_reset_warns_of_rows_that_come_twice(folder: Path) -> None:
     target = '{"format": "parquet", "mode": "append", "options": {"path": "out"}}'
     change = "UPDATE tidegate_streaming_pipeline SET plan = json_set(plan, '$.target', json(?))"

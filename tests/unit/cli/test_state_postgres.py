@@ -171,3 +171,25 @@ def test_state_is_folded_and_forgotten(
     ran(postgres, spark, "state-postgres-reset")
     assert said("reset", file, "--yes").stdout.endswith("forgotten\n")
     assert "holds nothing" in said("reset", file, "--yes").stdout
+
+
+def test_a_source_is_read_again_from_an_offset_and_somebody_is_asked(
+    postgres: Place, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = "state-postgres-rewind"
+    ran(postgres, spark, stream)
+    file = written(tmp_path, postgres.url, postgres.schema)
+    assert told("list", file)[0]["sources"]["clicks"] == {"row": 4}
+    again = ("rewind", file, "--source", "clicks", "--to", '{"row": 2}', "--reset-state")
+    for unasked in (again, ("reset", file)):
+        assert "nobody is there to be asked" in said(*unasked, code=2).stderr
+    assert told("list", file)[0]["sources"]["clicks"] == {"row": 4}
+    said(*again, "--yes")
+    assert told("list", file)[0]["sources"]["clicks"] == {"row": 2}
+    ran(postgres, spark, stream)
+    held = {each["key"]["user"]: each["windows"] for each in told("show", file)["keys"]}
+    assert {user: windows[0]["clicks"] for user, windows in held.items()} == {
+        "ann": 2,  # of the second run
+        "bob": 2,  # of both
+        None: 2,
+    }

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -51,6 +56,13 @@ def rewound(*arguments: str, code: int = 0) -> Result:
     return result
 
 
+def listed() -> dict[str, Any]:
+    """What the pipeline holds, but for how long."""
+    result = CliRunner().invoke(app, ["state", "list", "p.toml", "--json"])
+    found: dict[str, Any] = json.loads(result.stdout)[0]
+    return {name: value for name, value in found.items() if name != "committed_s_ago"}
+
+
 def written(path: str, *times: int) -> None:
     Path(path).parent.mkdir(exist_ok=True)
     lines = [json.dumps({"user": "ann", "at": at}) for at in times]
@@ -80,11 +92,25 @@ def test_a_source_is_read_again_from_its_beginning_and_others_go_on(spark: Spark
 
 
 def test_a_source_is_read_again_from_an_offset(spark: SparkSession) -> None:
-    listed = CliRunner().invoke(app, ["state", "list", "p.toml", "--json"])
-    offset = json.loads(listed.stdout)[0]["sources"]["clicks"]
+    offset = listed()["sources"]["clicks"]
     first = json.dumps({**offset, "file": 1} if "file" in offset else dict.fromkeys(offset, 1))
     rewound("--source", "clicks", "--to", first, "--reset-state", "--yes")
     assert counted(spark) == [1]
+
+
+def test_a_command_that_is_killed_has_changed_nothing(spark: SparkSession) -> None:
+    arguments = ["--source", "clicks", "--to", "earliest", "--reset-state", "--yes"]
+    before = listed()
+    command = [sys.executable, "-m", "tidegate.cli", "state", "rewind", "p.toml", *arguments]
+    killed = subprocess.run(
+        command,
+        env={**os.environ, "TIDEGATE_FAULT": "committing"},
+        capture_output=True,
+        check=False,
+    )
+    assert (killed.returncode, listed()) == (-signal.SIGKILL, before)
+    rewound(*arguments)
+    assert counted(spark) == [3]
 
 
 def test_without_forgetting_the_state_it_is_refused(spark: SparkSession) -> None:
@@ -108,8 +134,7 @@ def test_what_is_no_source_and_no_offset_is_told(source: str, to: str, told: str
 
 
 def test_an_offset_that_was_never_reached_is_refused() -> None:
-    listed = CliRunner().invoke(app, ["state", "list", "p.toml", "--json"])
-    offset = json.loads(listed.stdout)[0]["sources"]["clicks"]
+    offset = listed()["sources"]["clicks"]
     beyond = json.dumps({name: at + 100 for name, at in offset.items()})
     said = rewound("--source", "clicks", "--to", beyond, "--reset-state", "--yes", code=2).stderr
     assert "no offset behind" in said

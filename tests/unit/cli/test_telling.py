@@ -17,6 +17,7 @@ from tidegate.errors import (
     Problem,
     StateFormatError,
     StateLost,
+    StoreUnavailable,
 )
 
 IN_A_TASK = """An exception was thrown from the Python worker:
@@ -56,6 +57,12 @@ def test_a_full_disk_is_told_as_one(error: Exception) -> None:
     assert said.startswith("the disk is full: ")
     assert "what is committed is kept" in said
     assert "Traceback" not in said
+
+
+def test_the_full_disk_of_a_server_is_not_looked_for_here() -> None:
+    found = "postgres db:5432/x: could not extend file: No space left on device"
+    said = f"{found}\n  hint: make room on the server; what is committed is kept"
+    assert message_of(StoreUnavailable(said)) == said
 
 
 def test_a_missing_permission_names_the_file() -> None:

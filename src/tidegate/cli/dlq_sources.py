@@ -1,0 +1,68 @@
+"""The sources of Kafka of a pipeline: which one has read a topic, and where its cluster is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.errors import ConfigError, Problem
+from tidegate.kafka.asking import cluster_id
+from tidegate.kafka.broker import Broker, BrokerOptions
+from tidegate.pipeline import Source
+
+_ADDRESS: Final = ("bootstrap_servers", "client", "timeout_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Those that letters may have come from."""
+
+    all: Sequence[Source]
+
+    def of(self, topic: str | None) -> Source | None:
+        """The one that reads this topic; None where that is unclear."""
+        if len(self.all) == 1:
+            return self.all[0]
+        found = [each for each in self.all if topic is not None and _reads(each, topic)]
+        alike = found and all(_reading(each) == _reading(found[0]) for each in found)
+        return found[0] if alike else None
+
+    def broker(self, topic: str, otherwise: Broker) -> Broker:
+        """Where a topic can be read, by whom the pipeline reads it."""
+        source = self.of(topic)
+        return broker_of(source) if source is not None else otherwise
+
+
+def _reads(source: Source, topic: str) -> bool:
+    options = source.options
+    if (pattern := options.get("topic_pattern")) is not None:
+        with suppress(re.error):
+            return re.fullmatch(str(pattern), topic) is not None
+    topics = options.get("topics") or options.get("topic") or ()
+    return topic in ((topics,) if isinstance(topics, str) else topics)
+
+
+def _reading(source: Source) -> tuple[object, ...]:
+    """Whatever decides how a source reads a record."""
+    return source.columns, source.transform, source.options.get("value_format", "json")
+
+
+def broker_of(source: Source) -> Broker:
+    """The cluster of a source."""
+    known = {name: source.options[name] for name in _ADDRESS if name in source.options}
+    return BrokerOptions.from_dict(known).broker(f"{source.name}.options")
+
+
+def check_cluster(broker: Broker, sources: Sequence[Source], channel: str) -> None:
+    """A transaction is of one cluster."""
+    there = cluster_id(broker)
+    for source in sources:
+        other = broker_of(source)
+        if other.servers != broker.servers and cluster_id(other) != there:
+            found = f"{broker.servers}, which is not the cluster of {source.name!r}"
+            hint = "copy the topic into that cluster, or the records by another tool"
+            at = f"{channel}.options.bootstrap_servers"
+            raise ConfigError([Problem(at, found, "the same cluster", hint)])

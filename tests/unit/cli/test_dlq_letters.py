@@ -1,0 +1,184 @@
+"""Dead letters by themselves: what they say of their record, whose they are, what is rebuilt."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tidegate.cli.dlq_letters import DeadLetter, Origin, Unsendable, dead_letter, origin_of
+from tidegate.cli.dlq_rebuilding import rebuilt_value
+from tidegate.cli.dlq_replaying import has_sides
+from tidegate.cli.dlq_sources import Sources
+from tidegate.kafka.fetching import Fetched
+from tidegate.pipeline import Join, Pipeline, Source, Target
+from tidegate.targets.kafka_reading import Record
+
+
+def letter(**row: Any) -> DeadLetter:
+    value = json.dumps({"reason": "late", **row}).encode()
+    found = dead_letter(Record(0, 7, 0, None, value, ()))
+    assert found is not None
+    return found
+
+
+def source(name: str = "clicks", **parts: Any) -> Source:
+    options = {"bootstrap_servers": "b:9092", **parts.pop("options", {"topic": name})}
+    spec = {"name": name, "format": "kafka", "event_time": "arrival", "options": options, **parts}
+    return Source.from_dict(spec)
+
+
+# --- what they say ---
+
+
+@pytest.mark.parametrize("value", [b"", b"no row", b"[1,2]", b"5", b'"reason"', b'{"user":"ann"}'])
+def test_what_is_no_row_that_was_turned_away_is_no_letter(value: bytes) -> None:
+    assert dead_letter(Record(0, 0, 0, None, value, ())) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kafka_key": 5},
+        {"kafka_key": "%"},
+        {"kafka_timestamp": 17},
+        {"kafka_timestamp": "yesterday"},
+        {"kafka_timestamp": "1969-12-31T23:59:59Z"},
+        {"kafka_value": [1, 2]},
+        {"kafka_offset": "7"},
+        {"kafka_partition": True},
+        {"kafka_topic": {}},
+        {"kafka_topic": "no name"},
+    ],
+)
+def test_what_no_pipeline_has_written_is_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Unsendable, match="rows that are not as they were written"):
+        origin_of(letter(**wrong))
+
+
+@pytest.mark.parametrize("millisecond", [0, 1, 1_589_447_460_011, 4_102_444_799_999])
+def test_times_are_whole_milliseconds(millisecond: int) -> None:
+    seconds, rest = divmod(millisecond, 1000)
+    text = f"{_day(seconds)}.{rest:03}000Z"
+    assert origin_of(letter(kafka_timestamp=text)).timestamp_ms == millisecond
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def test_a_letter_is_of_the_record_that_agrees_with_all_it_says() -> None:
+    said = {"kafka_key": "aw==", "kafka_timestamp": "1970-01-01T00:00:01Z"}
+    record = Fetched(b"k", b"v", (), 1000)
+    found = origin_of(letter(**said))
+    assert found.is_of(record)
+    assert not found.is_of(Fetched(None, b"v", (), 1000))
+    assert not found.is_of(Fetched(b"k", b"v", (), 1001))
+    assert not origin_of(letter(**said, kafka_value="eHg=")).is_of(record)
+    assert origin_of(letter()).is_of(record)
+
+
+def test_what_was_left_out_of_a_letter_is_not_held_against_its_record() -> None:
+    value = b'{"user":null,"kafka_key":null,"kafka_timestamp":"1970-01-01T00:00:01Z","reason":"x"}'
+    whole = dead_letter(Record(0, 0, 0, None, value, ()))
+    cut = dead_letter(Record(0, 0, 0, None, value, (("tidegate.cut", b"9000000"),)))
+    assert whole is not None
+    assert cut is not None
+    assert not origin_of(whole).is_of(Fetched(b"k", b"v", (), 1000))
+    assert origin_of(cut).is_of(Fetched(b"k", b"v", (), 1000))
+    assert not origin_of(cut).is_of(Fetched(b"k", b"v", (), 1001))
+
+
+def test_records_of_a_topic_that_was_made_anew_are_others() -> None:
+    place = {"kafka_topic": "t", "kafka_partition": 0, "kafka_offset": 5}
+
+    def identity(**more: Any) -> object:
+        found: Origin = origin_of(letter(**place, **more))
+        return found.identity
+
+    assert identity(user="ann") == identity(user="bob")
+    assert identity() != identity(kafka_timestamp="1970-01-01T00:00:01Z")
+    assert identity(kafka_key="aw==") != identity(kafka_key="bA==")
+    assert origin_of(letter(kafka_topic="t")).identity is None
+
+
+# --- whose they are ---
+
+
+def test_a_topic_is_of_the_source_whose_pattern_matches() -> None:
+    clicks = source("clicks", options={"topic_pattern": "clicks-.*"}, columns={"user": "string"})
+    views = source("views", options={"topic_pattern": "views-.*"}, columns={"page": "string"})
+    found = Sources([clicks, views])
+    assert found.of("views-1") is views
+    assert found.of("clicks-1") is clicks
+    assert found.of("others") is None
+    assert found.of(None) is None
+
+
+def test_a_topic_that_is_read_in_two_ways_is_of_no_source() -> None:
+    one = source("one", options={"topics": ["t", "u"]}, columns={"user": "string"})
+    other = source("other", options={"topic_pattern": "t.*"}, columns={"page": "string"})
+    same = source("same", options={"topic": "u"}, columns={"user": "string"})
+    found = Sources([one, other, same])
+    assert found.of("t") is None
+    assert found.of("u") is one
+    assert Sources([one]).of(None) is one
+
+
+# --- what is rebuilt ---
+
+
+def test_only_late_rows_of_a_join_have_a_side() -> None:
+    target = Target.from_dict({"format": "memory"})
+    sources = [source("left"), source("right")]
+    join = Join.from_dict(
+        {
+            "kind": "interval",
+            "left": "left",
+            "right": "right",
+            "on": "user",
+            "min_delta_ms": 0,
+            "max_delta_ms": 1,
+            "late_data": "side_output",
+        }
+    )
+    pipeline = Pipeline(
+        name="p", sources=sources, join=join, target=target, late=target, rejected=target
+    )
+    assert has_sides(pipeline, "late")
+    assert not has_sides(pipeline, "rejected")
+
+
+def test_a_side_goes_and_a_column_of_the_users_with_that_name_stays() -> None:
+    row = {"side": "mine", "_side": "left", "kafka_key": None}
+    assert rebuilt_value(row, source(), sided=True) == b'{"side":"mine"}'
+    assert rebuilt_value({"side": "mine"}, source(), sided=False) == b'{"side":"mine"}'
+
+
+@pytest.mark.parametrize(
+    ("parts", "row", "why"),
+    [
+        ({"transform": "SELECT * FROM source"}, {"n": 1}, "of a source with a transform"),
+        ({"options": {"topic": "t", "value_format": "avro"}}, {"n": 1}, "rows of Avro"),
+        ({"columns": {"n": "long", "m": "long"}}, {"n": 1}, "without all columns of 'clicks'"),
+        ({}, {"n": None, "kafka_key": "aw=="}, "rows of NULLs"),
+    ],
+)
+def test_what_is_not_all_there_is_not_rebuilt(
+    parts: dict[str, Any], row: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(Unsendable, match=why):
+        rebuilt_value(row, source(**parts), sided=False)
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "bytes_"),
+    [("string", "é", "é".encode()), ("binary", "/w==", b"\xff"), ("binary", None, None)],
+)
+def test_text_and_bytes_are_rebuilt_as_they_were(
+    written: str, value: str | None, bytes_: bytes | None
+) -> None:
+    of = source(options={"topic": "t", "value_format": written})
+    assert rebuilt_value({"value": value}, of, sided=False) == bytes_
