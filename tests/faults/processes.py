@@ -15,10 +15,11 @@ from typing import Any
 
 import psutil
 
+from tests.fix_spark import QUICK_START
+
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 180
 _TICK_S = 0.02
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -74,15 +75,16 @@ class Driver:
         """End driver, JVM and workers at once, as a machine that loses its power does."""
         if self.process.poll() is not None:
             return
-        for each in self._tree():
+        seen = self._tree()
+        for each in seen:
             with suppress(psutil.NoSuchProcess):
                 each.suspend()  # nobody sees the end of another and tidies up
-        tree = self._tree()
+        tree = {*seen, *self._tree()}  # a driver that has ended has no children any more
         for each in tree:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
         self.process.wait(DEADLINE_S)
-        psutil.wait_procs(tree, DEADLINE_S)
+        psutil.wait_procs([*tree], DEADLINE_S)
 
     def _tree(self) -> list[psutil.Process]:
         try:
@@ -127,4 +129,4 @@ def driver(
 
 def _own_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return {**kept, "JDK_JAVA_OPTIONS": _QUICK_START, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**kept, "JDK_JAVA_OPTIONS": QUICK_START, "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -12,6 +12,7 @@ from tests.faults.clicks import MODULE, SETTINGS, clicks_pipeline
 from tests.faults.conftest import Undisturbed
 from tests.faults.outcome import assert_same, outcome, runs_of_epochs, staged_files
 from tests.faults.processes import DEADLINE_S, driver, wait_for
+from tests.nights import at_night
 from tidegate.errors import PipelineInUse
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def remove_lock(folder: Path) -> None:
     lock.unlink()
 
 
-@pytest.mark.parametrize("point", ["plan:4", "commit:4", "committed:4"])
+@pytest.mark.parametrize("point", [*at_night("plan:4"), "commit:4", "committed:4"])
 def test_a_driver_that_wakes_behind_a_takeover_changes_nothing(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, point: str
 ) -> None:

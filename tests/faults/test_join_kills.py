@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.joins import EPOCHS, MODULE, SETTINGS, join_pipeline, rows_of
 from tests.faults.processes import driver
+from tests.nights import at_night
 from tidegate import LocalJoin
 from tidegate.pipeline import Join
 from tidegate.sources import GeneratorReader
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "fault", "shards", "then_shards"),
     [
-        ("interval", "step:5", 2, 2),
+        *at_night(("interval", "step:5", 2, 2)),
         ("interval", "committed:3", 1, 3),
         ("tumbling_tumbling", "staged:5", 2, 2),
         ("tumbling_sliding", "commit:4", 2, 1),

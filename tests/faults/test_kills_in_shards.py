@@ -12,6 +12,7 @@ from tests.faults.conftest import Undisturbed
 from tests.faults.killing import assert_undisturbed, killed_and_started_again
 from tests.faults.outcome import outcome
 from tests.faults.processes import driver
+from tests.nights import at_night
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("fault", ["staged:5", "publishing:8"])
+@pytest.mark.parametrize("fault", [*at_night("staged:5"), "publishing:8"])
 def test_a_run_killed_in_four_shards_comes_to_the_same(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, fault: str
 ) -> None:
@@ -28,7 +29,7 @@ def test_a_run_killed_in_four_shards_comes_to_the_same(
 
 
 @pytest.mark.parametrize(
-    ("fault", "shards", "then_shards"), [("committed:4", 4, 1), ("staged:2", 1, 3)]
+    ("fault", "shards", "then_shards"), [("committed:4", 4, 1), *at_night(("staged:2", 1, 3))]
 )
 def test_a_run_killed_and_started_again_in_other_shards_comes_to_the_same(
     spark: SparkSession,
@@ -42,7 +43,7 @@ def test_a_run_killed_and_started_again_in_other_shards_comes_to_the_same(
     assert_undisturbed(tmp_path, undisturbed, 1)
 
 
-@pytest.mark.parametrize(("fault", "epoch"), [("commit:9", 8), ("committed:9", 9)])
+@pytest.mark.parametrize(("fault", "epoch"), [*at_night(("commit:9", 8)), ("committed:9", 9)])
 def test_a_flush_that_is_killed_sends_everything_once(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, fault: str, epoch: int
 ) -> None:

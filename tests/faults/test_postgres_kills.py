@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 TOGETHER, APART = "together", "apart"
-_LONGEST_S = 2.0
-"""About what an undisturbed run has left behind its first epoch."""
+_LONGEST_S = 0.8
+"""About what three epochs take."""
+_AHEAD = 4
+"""So many epochs behind what is committed a run that is to be killed is held at the latest."""
+_KILLS = 3
 
 Homes = Callable[[str], Path]
 Undisturbed = Callable[[], Found]
@@ -33,12 +36,12 @@ Undisturbed = Callable[[], Found]
 
 @pytest.fixture
 def homes(tmp_path: Path, postgres_server: Server) -> Iterator[Homes]:
-    """Folders of runs, each with schemas and roles of its own; results beside the state or not."""
+    """Folders of runs, each with schemas of its own; results beside the state, or elsewhere."""
     made = []
 
     def home(where: str) -> Path:
         state = postgres_server.new_place()
-        other = postgres_server.new_place() if where == APART else None
+        other = postgres_server.new_place_elsewhere() if where == APART else None
         made.extend([state] if other is None else [state, other])
         folder = tmp_path / f"run-{len(made)}"
         Places(state=state, other=other).write(folder)
@@ -100,12 +103,47 @@ def test_a_run_killed_at_a_point_comes_to_the_same(
     assert_same(found(folder), undisturbed())
 
 
-def killed_at_random(folder: Path, chance: random.Random, *, epoch: int) -> None:
-    """Kill the driver, or all of its processes, some time after this epoch is out."""
-    with driver(MODULE, folder, {"shards": chance.choice([1, 2, 4])}) as run:
-        run.wait_until(note_of_epoch(folder, epoch))
+POINTS = (
+    *("plan:4", "map:2", "step:2", "compaction:2", "staged:2"),
+    *("commit:4", "committing:4", "committed:4"),
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        *((TOGETHER, point) for point in POINTS),
+        *((APART, point) for point in (*POINTS, "publishing:3")),
+    ],
+)
+def test_a_run_killed_at_each_point_and_in_its_garbage_comes_to_the_same(
+    spark: SparkSession, homes: Homes, undisturbed: Undisturbed, where: str, fault: str
+) -> None:
+    folder = homes(where)
+    with driver(MODULE, folder, {"shards": 1}, fault=fault) as run:
+        run.wait_at_fault()
+        run.kill()
+    with driver(MODULE, folder, {"shards": 1}, fault="garbage:1") as run:
+        run.wait_at_fault()
+        run.kill()
+    assert found(folder).epoch < EPOCHS
+    pipeline(folder).run(spark=spark, shards=2, **SETTINGS)
+    assert_same(found(folder), undisturbed())
+
+
+def killed_at_random(folder: Path, chance: random.Random) -> None:
+    """Kill the driver, or all of its processes, some time after its first epoch is out.
+
+    It is held in a commit some epochs later: so it never ends before it is killed.
+    """
+    done = found(folder).epoch
+    fault = f"committing:{min(_AHEAD, EPOCHS - done)}"
+    with driver(MODULE, folder, {"shards": chance.choice([1, 2, 4])}, fault=fault) as run:
+        run.wait_until(note_of_epoch(folder, done + 1))
         with suppress(subprocess.TimeoutExpired):
             run.process.wait(chance.uniform(0, _LONGEST_S))
+        assert run.process.poll() is None, run.said()
         if chance.random() < 0.4:
             run.process.kill()
         else:
@@ -117,7 +155,7 @@ def test_a_run_killed_at_any_moment_comes_to_the_same(
     spark: SparkSession, homes: Homes, undisturbed: Undisturbed, where: str
 ) -> None:
     folder = homes(where)
-    killed_at_random(folder, random.Random(where), epoch=1)
+    killed_at_random(folder, random.Random(where))
     pipeline(folder).run(spark=spark, shards=2, **SETTINGS)
     assert_same(found(folder), undisturbed())
 
@@ -128,12 +166,10 @@ def test_a_run_killed_at_any_moment_comes_to_the_same(
 def test_a_run_killed_three_times_comes_to_the_same(
     spark: SparkSession, homes: Homes, undisturbed: Undisturbed, where: str, seed: int
 ) -> None:
-    """Forty runs, three kills each where the run lasts so long."""
+    """Forty runs, three kills each: a hundred and twenty."""
     folder, chance = homes(where), random.Random(seed)
-    for _ in range(3):
-        epoch = found(folder).epoch
-        if epoch >= EPOCHS - 1:
-            break
-        killed_at_random(folder, chance, epoch=epoch + 1)
+    for _ in range(_KILLS):
+        killed_at_random(folder, chance)
+    assert found(folder).epoch < EPOCHS
     pipeline(folder).run(spark=spark, shards=2, **SETTINGS)
     assert_same(found(folder), undisturbed())

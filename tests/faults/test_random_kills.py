@@ -15,6 +15,7 @@ from tests.faults.conftest import Undisturbed
 from tests.faults.killing import assert_undisturbed
 from tests.faults.outcome import outcome
 from tests.faults.processes import driver
+from tests.nights import at_night
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def killed_at_random(folder: Path, chance: random.Random, *, epoch: int) -> None
             run.kill()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *at_night(1, 2)])
 def test_a_run_killed_at_any_moment_comes_to_the_same(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, seed: int
 ) -> None:

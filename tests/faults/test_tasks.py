@@ -18,6 +18,7 @@ from tests.faults.outcome import assert_same, outcome, runs_of_epochs, staged_fi
 from tests.faults.processes import ROOT, driver, wait_for
 from tests.faults.stopping import run_until
 from tests.faults.unsteady import FORMAT, UnsteadyReader, reads, unsteady_source
+from tests.nights import at_night
 from tidegate import sources
 from tidegate.errors import InconsistentEpoch
 from tidegate.eventtime import now_us
@@ -49,7 +50,7 @@ def plant(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Plant:
     return planted
 
 
-@pytest.mark.parametrize("fault", ["map:3", "step:3", "staged:3"])
+@pytest.mark.parametrize("fault", [*at_night("map:3", "step:3"), "staged:3"])
 def test_a_run_whose_workers_die_takes_itself_over(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, plant: Plant, fault: str
 ) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.unit.transcripts import differences, steps_of
+from tidegate.testing import load_scenarios
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +185,7 @@ def test_every_module_and_point_that_the_architecture_names_is_there() -> None:
 
 
 def _case_ids(path: Path) -> set[str]:
-    return {case["id"] for case in yaml.safe_load(path.read_text())["cases"]}
+    return {scenario.id for scenario in load_scenarios(path)}
 
 
 def _output(arguments: list[str], folder: Path, **environment: str) -> str:

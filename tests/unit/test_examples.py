@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.kafka_broker import KafkaServer
 from tidegate.cli import app
 from tidegate.frontends.toml import load_pipeline
 
@@ -28,6 +29,22 @@ EXAMPLES = sorted(
 )
 
 in_each = pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)
+TOPICS = ("clicks", "clicks.rejected", "sessions")
+
+
+@pytest.fixture
+def served(
+    folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """With a broker, where an example needs one."""
+    if not folder.name.endswith("_kafka"):
+        yield
+        return
+    server: KafkaServer = request.getfixturevalue("kafka_server")
+    monkeypatch.setenv("KAFKA_SERVERS", server.servers)
+    yield
+    for topic in TOPICS:
+        server.delete_topic(topic)
 
 
 @in_each
@@ -39,6 +56,7 @@ def test_the_file_and_the_python_of_an_example_are_one_pipeline(folder: Path) ->
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("served")
 @in_each
 def test_an_example_prints_its_expected_output_from_python(
     folder: Path,
@@ -53,6 +71,7 @@ def test_an_example_prints_its_expected_output_from_python(
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("served")
 @in_each
 def test_an_example_prints_its_expected_output_when_the_command_runs_it(
     folder: Path,

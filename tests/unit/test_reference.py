@@ -27,7 +27,6 @@ from tidegate.sources.file_options import FileOptions
 from tidegate.sources.generator import GeneratorOptions
 from tidegate.sources.memory import MemoryOptions
 from tidegate.spark.running import _MAY_PASS
-from tidegate.spark.spark_target import _LATER
 from tidegate.targets import NATIVE_FORMATS, open_target
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -106,11 +105,6 @@ def test_every_choice_is_explained(key: str, choices: Any) -> None:
         for name in re.findall(r"`(\w+)`", line.split("|")[1])
     ]
     assert sorted(explained) == sorted(get_args(choices))
-
-
-def test_the_page_names_the_targets_that_are_still_to_come() -> None:
-    (told,) = re.findall(r"^Not in this version: the targets? (.*?),", TOML, re.MULTILINE)
-    assert re.findall(r"`(\w+)`", told) == [*_LATER]
 
 
 def test_there_are_files_to_load() -> None:
