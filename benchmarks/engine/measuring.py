@@ -114,7 +114,7 @@ def _run(system: System, case: Case, data: Path, scratch: Path) -> tuple[list[An
     with ExitStack() as stack:
         more = stack.enter_context(_server()) if system == "postgres" else {}
         out, err = (stack.enter_context(each.open("wb")) for each in (report, errors))
-        child = stack.enter_context(_started(command, out, err, more))
+        child = stack.enter_context(started(command, out, err, more))
         peak_bytes = watch(child, TIMEOUT_S)
     if child.returncode:
         said = errors.read_text()[-4000:]
@@ -130,7 +130,7 @@ def _server() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _started(
+def started(
     command: list[str], out: Any, err: Any, more: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The process in a group of its own, which ends with this block however it is left."""

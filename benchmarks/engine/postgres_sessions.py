@@ -24,10 +24,14 @@ _COLUMNS: Final = "user_id, window_start, window_end, events, amount, smallest, 
 def run_pass(spark: SparkSession, job: Job) -> Outcome:
     """As with files, and in the end all rows are in the table."""
     del spark
-    schema = _schema(job)
-    with psycopg.connect(os.environ[URL], autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}".encode())
+    make_schema(job)
     return tidegate_sessions.drained(pipeline(job), job)
+
+
+def make_schema(job: Job) -> None:
+    """Where state and results of a pass are to be."""
+    with psycopg.connect(os.environ[URL], autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {_schema(job)}".encode())
 
 
 def let_go(spark: SparkSession) -> None:

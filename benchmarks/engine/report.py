@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.engine.measuring import Measured, Pass
-
-WIDTH = 120
+from benchmarks.summary import WIDTH
 
 
 def show(measured: Sequence[Measured]) -> None:
@@ -21,14 +20,6 @@ def show(measured: Sequence[Measured]) -> None:
         parts = sorted(each.passes[-1].parts_s().items(), key=lambda part: -part[1])
         told = "  ".join(f"{name} {seconds:.3f}" for name, seconds in parts)
         console.print(f"{each.system}, last pass, median s per part: {told or 'not reported'}")
-
-
-def show_summary(lines: Sequence[tuple[str, str, str]]) -> None:
-    """Print each bound with what was found."""
-    table = Table("what", "found", "bound", title="bounds", title_justify="left")
-    for line in lines:
-        table.add_row(*line)
-    Console(width=WIDTH).print("\n", table)
 
 
 def _rates(measured: Sequence[Measured]) -> Table:

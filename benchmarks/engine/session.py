@@ -18,8 +18,18 @@ def start(folder: Path, jvm_options: str = "") -> SparkSession:
         PYSPARK_DRIVER_PYTHON=sys.executable,
         SPARK_LOCAL_IP="127.0.0.1",
     )
-    settings = {
-        **OWN_SETTINGS,  # on both sides
+    builder = SparkSession.builder.master("local[2]").appName("tidegate-bench")
+    for key, value in settings(folder, jvm_options).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def settings(folder: Path, jvm_options: str = "") -> dict[str, str]:
+    """Those of both sides, but for options of the JVM."""
+    return {
+        **OWN_SETTINGS,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{jvm_options} {quiet_option()}",
         "spark.driver.host": "127.0.0.1",
@@ -28,9 +38,3 @@ def start(folder: Path, jvm_options: str = "") -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    builder = SparkSession.builder.master("local[2]").appName("tidegate-bench")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session

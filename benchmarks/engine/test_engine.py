@@ -15,40 +15,17 @@ from benchmarks.engine.bounds import BOUNDS
 from benchmarks.engine.cases import CASES
 from benchmarks.engine.measuring import Measured, measure
 from benchmarks.engine.recovery import LIVE, recovered
-from benchmarks.engine.report import ratios, show, show_summary
+from benchmarks.engine.report import ratios, show
 from benchmarks.engine.workloads import Edges, LiveSessions
 from benchmarks.size import QUICK
-
-
-class Summary:
-    """The bounds met so far; all of one test are looked at before any fails it."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str, str]] = []
-        self._missed: list[str] = []
-
-    def at_least(self, what: str, found: float, bound: float) -> None:
-        self._add(what, found, f">= {bound}", reached=found >= bound)
-
-    def at_most(self, what: str, found: float, bound: float | None) -> None:
-        told = "none" if bound is None else f"<= {bound}"
-        self._add(what, found, told, reached=bound is None or found <= bound)
-
-    def settle(self) -> None:
-        missed, self._missed = self._missed, []
-        assert not missed, f"bounds missed: {'; '.join(missed)}"
-
-    def _add(self, what: str, found: float, bound: str, *, reached: bool) -> None:
-        self.lines.append((what, f"{found:.2f}", bound if reached else f"{bound}  MISSED"))
-        if not reached:
-            self._missed.append(f"{what} is {found:.2f}, bound {bound}")
+from benchmarks.summary import Summary
 
 
 @pytest.fixture(scope="module")
 def summary() -> Iterator[Summary]:
     collected = Summary()
     yield collected
-    show_summary(collected.lines)
+    collected.show()
 
 
 def both(name: str) -> tuple[Measured, Measured]:

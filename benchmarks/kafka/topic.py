@@ -1,0 +1,107 @@
+"""The clicks of a workload as JSON in a topic, in the order they arrive.
+
+    {"user_id":17,"event_time":"2024-01-01T00:00:03.000041Z","amount":12.5,"page":"page-7"}
+
+A user's clicks are in one partition. So each partition is as much out of order as the files are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+from confluent_kafka import Producer
+
+from benchmarks.engine.files import data_files, written
+from benchmarks.engine.workloads import Workload
+from benchmarks.kafka.cases import PARTITIONS
+from tests.kafka_broker import KafkaServer, running_broker
+from tidegate import Source, Watermark
+
+COLUMNS: Final = {
+    "user_id": "long",
+    "event_time": "timestamp",
+    "amount": "double",
+    "page": "string",
+}
+_AT_ONCE: Final = 20_000
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topic:
+    """Where clicks are, and the files that hold the same."""
+
+    servers: str
+    name: str
+    data: Path
+
+
+@contextmanager
+def broker() -> Iterator[KafkaServer]:
+    """One for the benchmark, on the same two cores."""
+    with running_broker(settings={"num.network.threads": "2"}) as server:
+        yield server
+
+
+def filled(server: KafkaServer, workload: Workload) -> Topic:
+    """A new topic with all clicks of `workload`."""
+    name, data = server.new_topic(partitions=PARTITIONS), written(workload)
+    producer = Producer({**fast(server.servers), "linger.ms": 50, "batch.size": 1_000_000})
+    for file in data_files(data):
+        for (partition,), rows in _values(file).group_by("partition", maintain_order=True):
+            _produce(producer, name, rows["value"].to_list(), int(str(partition)))
+    left = producer.flush(_PATIENCE_S)
+    assert left == 0, f"{left} records were not delivered"
+    return Topic(servers=server.servers, name=name, data=data)
+
+
+def fast(servers: str) -> dict[str, str | int | float]:
+    """Properties of a producer that writes much."""
+    return {
+        "bootstrap.servers": servers,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 512 * 1024,
+    }
+
+
+def source(servers: str, topic: str, delay_ms: int) -> Source:
+    """The topic as a source of Tidegate's."""
+    return Source(
+        name="clicks",
+        format="kafka",
+        event_time="event_time",
+        columns=COLUMNS,
+        options={"bootstrap_servers": servers, "topic": topic},
+        watermark=Watermark(max_out_of_order_ms=delay_ms),
+    )
+
+
+def _values(file: str) -> pl.DataFrame:
+    template = '{"user_id":{},"event_time":"{}","amount":{},"page":"{}"}'
+    begin, *between, end = template.split("{}")
+    cells = (
+        pl.col("user_id").cast(pl.String),
+        pl.col("event_time").dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ"),
+        pl.col("amount").cast(pl.String),
+        pl.col("page"),
+    )
+    around = [pl.lit(text) for text in (*between, end)]
+    parts = [pl.lit(begin), *(each for pair in zip(cells, around, strict=True) for each in pair)]
+    return pl.read_parquet(file).select(
+        pl.concat_str(parts).alias("value"),
+        (pl.col("user_id") % PARTITIONS).alias("partition"),
+    )
+
+
+def _produce(producer: Producer, topic: str, values: list[str], partition: int) -> None:
+    for begin in range(0, len(values), _AT_ONCE):
+        waiting = [{"value": value} for value in values[begin : begin + _AT_ONCE]]
+        while waiting:
+            producer.produce_batch(topic, waiting, partition=partition)
+            waiting = [each for each in waiting if each.pop("_error", None) is not None]
+            producer.poll(0.05 if waiting else 0)
