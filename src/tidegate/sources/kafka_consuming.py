@@ -272,8 +272,8 @@ def _refused(broker: Broker, event: Message, part: RecordRange | None) -> Tidega
         case _Meaning.NOT_THERE:
             where = named(_partition_of(event))
             return BrokerUnavailable(f"{broker.place}: {where} is not there now")
-        case _Meaning.GONE if part is not None:
-            return _vanished(broker, part)
+        case _Meaning.GONE if part is not None and part.begin <= _offset_of(event) < part.end:
+            return _vanished(broker, part)  # other offsets: of a range that was read before
         case _Meaning.DAMAGED if part is not None and _offset_of(event) < part.end:
             return _damaged(broker, event)
         case None:

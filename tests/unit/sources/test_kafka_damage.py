@@ -107,6 +107,13 @@ def test_what_may_pass_is_waited_out_but_not_for_ever(passing: Message) -> None:
         heard(passing)
 
 
+@pytest.mark.parametrize("offset", [10, 1_794_968_675_950])
+def test_offsets_of_an_earlier_range_are_not_missed_in_this_one(offset: int) -> None:
+    """librdkafka goes on at offsets of its own behind a damaged batch, and says so later."""
+    gone = event(KafkaError._AUTO_OFFSET_RESET, offset)
+    assert heard(gone, timeout_ms=60_000).offsets_left == 10
+
+
 def test_an_end_of_the_partition_moves_a_range_or_ends_it() -> None:
     end = KafkaError._PARTITION_EOF
     assert heard(event(end, 4)).offsets_left == 6
