@@ -9,14 +9,11 @@ everything, take the pipeline over again, go on from what is committed.
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, Literal
 
 import polars as pl
@@ -42,6 +39,7 @@ from tidegate.spark.notebook import live_line, result_html, result_text, status_
 from tidegate.spark.opening import open_engine
 from tidegate.spark.reading import read_with_spark
 from tidegate.spark.session import spark_session
+from tidegate.spark.signals import answered_by
 from tidegate.targets.reading import read_target
 
 logger = logging.getLogger("tidegate")
@@ -362,22 +360,5 @@ def run(
             function=function,
             on_epoch=with_line(line, on_epoch),
         )
-        with _stopped_by_signals(running):
+        with answered_by(running.stop):
             return running.execute()
-
-
-@contextmanager
-def _stopped_by_signals(running: Run) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        running.stop(number)
-
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

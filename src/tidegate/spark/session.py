@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import SparkUnavailable
 from tidegate.spark.class_archive import archive_options
 from tidegate.spark.jvm_output import silence, without_noise
+from tidegate.spark.signals import held_back
 
 OWN_SETTINGS: Mapping[str, str] = {
     # A lost shuffle file makes Spark forget the only executor there is, in this very process.
@@ -59,16 +60,21 @@ def _new_session() -> SparkSession:
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             builder = builder.config(name, "127.0.0.1")  # whatever the name of this machine is
     _check_java()
+    with held_back():  # PySpark, interrupted here, would leave a JVM behind that nobody ends
+        session = _started(builder)
+        atexit.register(_end, session)
+    return session
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
     try:
         with without_noise():
-            session = builder.getOrCreate()
+            return builder.getOrCreate()
     except Exception as error:
         first, *_ = str(error).strip().splitlines() or [type(error).__name__]
         raise SparkUnavailable(
             f"Spark did not start: {first}\n  hint: `tidegate doctor` looks at what it needs"
         ) from error
-    atexit.register(_end, session)
-    return session
 
 
 def _end(session: SparkSession) -> None:
