@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
@@ -22,6 +22,7 @@ from confluent_kafka import (
 
 from tidegate.kafka.asking import Partition, find_topics, first_offsets, last_stable_offsets
 from tidegate.kafka.broker import Broker
+from tidegate.kafka.headers import headers_of
 from tidegate.kafka.places import FROM_PLACES, consumed, is_end
 from tidegate.kafka.refusals import told
 
@@ -115,15 +116,15 @@ class _Search:
         self._over: list[Partition] = []
 
     def taken(self, messages: Iterable[Message]) -> Iterator[tuple[Place, Fetched]]:
-        """Of what was consumed the records that are wanted."""
+        """Of what was consumed the records that are wanted, if they can be had as they are."""
         for message in messages:
             partition = (str(message.topic()), message.partition() or 0)
             if partition not in self.left:
                 continue
             if is_end(message):
                 self._end(partition)
-            elif self._wanted(partition, message.offset() or 0):
-                yield (*partition, message.offset() or 0), _fetched(message)
+            elif self._wanted(partition, message.offset() or 0) and (whole := _fetched(message)):
+                yield (*partition, message.offset() or 0), whole
 
     def _wanted(self, partition: Partition, offset: int) -> bool:
         """Whether this one is; those before it are gone, for offsets ascend."""
@@ -157,8 +158,10 @@ class _Search:
         ]
 
 
-def _fetched(message: Message) -> Fetched:
-    headers: Any = message.headers() or ()
+def _fetched(message: Message) -> Fetched | None:
+    """None: nobody can have it whole."""
+    if (headers := headers_of(message)) is None:
+        return None
     kind, timestamp_ms = message.timestamp()
     known = None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
     return Fetched(message.key(), message.value(), tuple(headers), known)

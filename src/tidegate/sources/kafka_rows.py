@@ -19,12 +19,11 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from tidegate.core.arrays import Bools
+from tidegate.kafka.headers import Headers, headers_of
 from tidegate.pipeline import DataType
 from tidegate.pipeline.source import KAFKA_COLUMNS, KAFKA_VALUE
 from tidegate.sources.columns import arrow_type
 from tidegate.sources.decoding import Decoder, decoded_anyhow, decoded_by
-
-Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 
 _HIGHEST_MS: Final = (2**63 - 1) // 1000
 
@@ -122,15 +121,7 @@ def _timestamps(messages: Sequence[Message]) -> pa.Array:
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(map(headers_text, map(_headers_of, messages)), pa.string())
-
-
-def _headers_of(message: Message) -> Headers | None:
-    """None too where a name among them is no text: nobody here can ask for its bytes."""
-    try:
-        return message.headers()
-    except (SystemError, UnicodeDecodeError):  # the former from confluent_kafka, of the latter
-        return None
+    return pa.array(map(headers_text, map(headers_of, messages)), pa.string())
 
 
 def headers_text(headers: Headers | None) -> str | None:
@@ -144,9 +135,9 @@ def headers_text(headers: Headers | None) -> str | None:
     return json.dumps({name: _text(value) for name, value in dict(headers).items()})
 
 
-def _text(value: str | bytes | None) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
     try:
         return value.decode()
     except UnicodeDecodeError:

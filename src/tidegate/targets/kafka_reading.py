@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -24,6 +24,7 @@ from tidegate.kafka.asking import (
     last_stable_offsets,
 )
 from tidegate.kafka.broker import Broker
+from tidegate.kafka.headers import headers_of
 from tidegate.kafka.places import FROM_PLACES, consumed, is_end
 from tidegate.kafka.refusals import told
 from tidegate.kafka.registry import PREFIX_BYTES, number_in, schema_by_id
@@ -115,14 +116,13 @@ def _consumed(consumer: Consumer, left: dict[Partition, int], timeout_s: float) 
 
 
 def _record(message: Message) -> Record:
-    headers: Any = message.headers() or ()
     return Record(
         message.partition() or 0,
         message.offset() or 0,
         message.timestamp()[1],
         message.key(),
         message.value(),
-        tuple(headers),
+        tuple(headers_of(message) or ()),
     )
 
 
