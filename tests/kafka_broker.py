@@ -41,6 +41,7 @@ from confluent_kafka.admin import (
 from tests.kafka_java import format_storage, java
 from tests.kafka_markers import ending
 from tests.kafka_security import Security, secured
+from tests.ports import free_port
 
 _PATIENCE_S: Final = 30.0
 _MISSED: Final = (None, KafkaError._TIMED_OUT, KafkaError.INVALID_REPLICATION_FACTOR)
@@ -318,7 +319,7 @@ class KafkaServer:
             time.sleep(0.02)
 
     def _tried(self) -> bool:
-        known, self._ports = self._ports, self._ports or _free_ports()
+        known, self._ports = self._ports, self._ports or (free_port(), free_port())
         self._write_settings()
         if not (self.folder / "data").exists():
             format_storage(self.folder, _cluster_id())
@@ -387,13 +388,6 @@ def running_broker(
 def _cluster_id() -> str:
     """16 bytes as Kafka writes them; one that begins with a hyphen would be taken for an option."""
     return f"t{secrets.token_urlsafe(16)[1:]}"
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1]), int(other.getsockname()[1])
 
 
 def _messages(

@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -27,6 +26,8 @@ from urllib.parse import quote
 import psutil
 import psycopg
 from psycopg import sql
+
+from tests.ports import free_port
 
 _DATABASE: Final = "tidegate"
 _ELSEWHERE: Final = "elsewhere"
@@ -167,7 +168,7 @@ class Server:
         self.run(sql.SQL("DROP ROLE {}").format(role))
 
     def _tried(self) -> bool:
-        port = self.port or _free_port()
+        port = self.port or free_port()
         options = {
             **_SETTINGS,
             "port": str(port),
@@ -325,9 +326,3 @@ def _program(name: str) -> Path:
     if not places:
         raise RuntimeError("PostgreSQL is missing: scripts/need-postgres installs it")
     return places[-1]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

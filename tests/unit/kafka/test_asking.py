@@ -181,9 +181,8 @@ def test_settings_of_a_topic_that_is_not_there_are_refused(broker: Broker) -> No
         topic_config(broker, "no-such-topic")
 
 
-def test_a_question_outlives_a_restart(
-    broker: Broker, kafka_server: KafkaServer, pair: str
-) -> None:
+def test_a_question_outlives_a_restart(kafka_server: KafkaServer, pair: str) -> None:
+    broker = Broker(kafka_server.servers, timeout_ms=120_000)
     before = last_stable_offsets(broker, [(pair, 0)])
     group = f"group-of-{pair}"
     commit_group(broker, group, {(pair, 0): 1})
