@@ -55,7 +55,7 @@ nightly: setup $(ARCHIVE) ## the long tests: runs killed at many random moments
 	@scripts/need-java
 	@scripts/need-postgres
 	@scripts/need-kafka
-	$(TESTS) -m nightly
+	TIDEGATE_OWN_JVM=1 $(TESTS) -m nightly
 
 bench: setup ## the figures, each a ratio within one run, its output checked
 	@scripts/need-kafka

@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ROOT = Path(__file__).parents[1]
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Tests are over before the best code of a JVM would pay for its compilation."""
 
@@ -22,18 +23,14 @@ def settings(folder: Path) -> dict[str, str]:
     from tidegate.spark.session import OWN_SETTINGS, quiet_option  # noqa: PLC0415
 
     return {
+        **OWN_SETTINGS,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{quiet_option()} {archive_options()} {QUICK_START}",
         "spark.driver.host": "127.0.0.1",
-        "spark.executor.heartbeat.maxFailures": OWN_SETTINGS[
-            "spark.executor.heartbeat.maxFailures"
-        ],
         "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
+        "spark.python.daemon.module": "tests.spark_daemon",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
 
 
@@ -45,6 +42,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.builder.master("local[2]").appName("tidegate-tests")
         for key, value in settings(tmp_path_factory.mktemp("spark")).items():

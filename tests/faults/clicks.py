@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.faults.attaching import attached
 from tidegate import Aggregation, Pipeline, Source, StateStore, Target, Watermark, Window
 
 MODULE = "tests.faults.clicks"
@@ -85,6 +86,7 @@ def note_of_epoch(folder: Path, epoch: int) -> Path:
 def main(folder: Path, settings: dict[str, Any]) -> None:
     (folder / "epochs").mkdir(parents=True, exist_ok=True)
     clicks_pipeline(folder).run(
+        spark=attached(),
         on_epoch=lambda result: note_of_epoch(folder, result.epoch).touch(),
         **{**SETTINGS, **settings},
     )

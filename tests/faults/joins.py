@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from tests.faults.attaching import attached
 from tidegate import Join, Pipeline, Source, StateStore, Target, Watermark
 
 MODULE = "tests.faults.joins"
@@ -106,7 +107,7 @@ def rows_of(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 def main(folder: Path, settings: dict[str, Any]) -> None:
     kind = settings.pop("kind")
-    join_pipeline(folder, kind).run(**{**SETTINGS, **settings})
+    join_pipeline(folder, kind).run(spark=attached(), **{**SETTINGS, **settings})
     os._exit(0)  # all is durable: nothing is gained by waiting for the JVM to go
 
 

@@ -22,6 +22,7 @@ import psycopg
 from confluent_kafka import KafkaException, Producer
 from psycopg import sql
 
+from tests.faults.attaching import attached
 from tests.faults.clicks import note_of_epoch
 from tests.kafka_broker import KafkaServer
 from tests.oracle.engine import rules_of
@@ -214,6 +215,7 @@ def last_note(folder: Path) -> int:
 def main(folder: Path, settings: dict[str, Any]) -> None:
     (folder / "epochs").mkdir(parents=True, exist_ok=True)
     pipeline(folder).run(
+        spark=attached(),
         mode="continuous",
         on_epoch=lambda result: note_of_epoch(folder, result.epoch).touch(),
         **{"poll_interval_ms": 50, "max_rows_per_epoch": 5_000, **settings},

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tests.faults.attaching import attached
 from tests.faults.clicks import NAME, SETTINGS, clicks_source, note_of_epoch, sessions_window
 from tests.faults.outcome import state_of
 from tests.postgres_server import Place
@@ -114,6 +115,7 @@ def _rows(place: Place, table: str) -> list[str]:
 def main(folder: Path, settings: dict[str, Any]) -> None:
     (folder / "epochs").mkdir(parents=True, exist_ok=True)
     pipeline(folder).run(
+        spark=attached(),
         on_epoch=lambda result: note_of_epoch(folder, result.epoch).touch(),
         **{**SETTINGS, **settings},
     )

@@ -9,17 +9,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from tests.faults.attaching import active_context, processes_of, to_attach
 from tests.fix_spark import QUICK_START
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 180
 _TICK_S = 0.02
+_ALL_OWN = "TIDEGATE_OWN_JVM"
+"""Set in the environment: no driver shares a JVM."""
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -33,9 +39,12 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """A driver in a process of its own, with its JVM and its workers."""
+    """A driver in a process of its own, with its workers, and with a JVM that may be shared."""
 
     process: subprocess.Popen[bytes]
+    environment: dict[str, str] = field(repr=False)
+    spark: SparkContext | None
+    """Whose JVM it shares; None: it has its own."""
     log: Path
     held: Path
     """Is there while the run waits at its planted fault."""
@@ -72,21 +81,31 @@ class Driver:
         return self.process.wait(DEADLINE_S)
 
     def kill(self) -> None:
-        """End driver, JVM and workers at once, as a machine that loses its power does."""
-        if self.process.poll() is not None:
-            return
-        seen = self._tree()
+        """End driver, workers and own JVM at once, as a machine that loses its power does."""
+        self._kill_processes()
+        if self.spark is not None:
+            self.spark.cancelAllJobs()
+            active = self.spark.statusTracker().getActiveJobsIds
+            wait_for(lambda: not active(), "the end of the jobs of a driver that is dead")
+            self._kill_processes()  # those that were started for its jobs meanwhile
+
+    def _kill_processes(self) -> None:
+        seen = self._processes()
         for each in seen:
             with suppress(psutil.NoSuchProcess):
                 each.suspend()  # nobody sees the end of another and tidies up
-        tree = {*seen, *self._tree()}  # a driver that has ended has no children any more
-        for each in tree:
+        every = {*seen, *self._processes()}  # a driver that has ended has no children any more
+        for each in every:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
         self.process.wait(DEADLINE_S)
-        psutil.wait_procs([*tree], DEADLINE_S)
+        psutil.wait_procs([*every], DEADLINE_S)
 
-    def _tree(self) -> list[psutil.Process]:
+    def _processes(self) -> list[psutil.Process]:
+        if self.spark is not None:
+            return processes_of(self.environment)
+        if self.process.poll() is not None:
+            return []
         try:
             driver = psutil.Process(self.pid)
             return [driver, *driver.children(recursive=True)]
@@ -101,26 +120,30 @@ def driver(
     settings: dict[str, Any] | None = None,
     *,
     fault: str | None = None,
+    own_jvm: bool = False,
     environment: dict[str, str] | None = None,
 ) -> Iterator[Driver]:
     """Start `python -m module folder settings`; what is left of it in the end is killed.
 
-    With a `fault` (`point:nth`) it waits there.
+    With a `fault` (`point:nth`) it waits there. With a JVM of its own it takes that with it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     held, log = folder / "held", folder / "log"
     held.unlink(missing_ok=True)
     planted = {} if fault is None else {"TIDEGATE_FAULT": fault, "TIDEGATE_FAULT_FILE": str(held)}
+    spark = None if own_jvm or _ALL_OWN in os.environ else active_context()
+    shared = {} if spark is None else to_attach(spark)
+    known = {**_own_environment(), **planted, **shared, **(environment or {})}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", module, str(folder), json.dumps(settings or {})],
             cwd=ROOT,
-            env={**_own_environment(), **planted, **(environment or {})},
+            env=known,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    started = Driver(process=process, log=log, held=held)
+    started = Driver(process=process, environment=known, spark=spark, log=log, held=held)
     try:
         yield started
     finally:

@@ -56,7 +56,7 @@ def _there(process: psutil.Process) -> bool:
 
 
 def _is_daemon(process: psutil.Process) -> bool:
-    return "pyspark.daemon" in process.cmdline()
+    return "pyspark.worker" in process.cmdline()  # what it forks
 
 
 def flip_a_byte(path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_query_that_is_killed_goes_on_with_its_checkpoint(
     spark: SparkSession, tmp_path: Path, expected: Outcome, fault: str
 ) -> None:
     write_input(tmp_path / "in")
-    with driver("tests.faults.batches", tmp_path, fault=fault) as run:
+    with driver("tests.faults.batches", tmp_path, fault=fault, own_jvm=True) as run:
         run.wait_at_fault()
         run.kill()
     assert outcome(tmp_path).epoch < EPOCHS

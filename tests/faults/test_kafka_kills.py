@@ -75,10 +75,11 @@ def wait_for_epoch(folder: Path, run: Driver, epoch: int) -> None:
     wait_for(out, f"epoch {epoch}")
 
 
-def killed(folder: Path, chance: random.Random) -> None:
+def killed(folder: Path, chance: random.Random, *, own_jvm: bool) -> None:
     """Kill the driver, or all of its processes, some time after an epoch of it is out."""
     before = last_note(folder)
-    with driver(MODULE, folder, {"shards": chance.choice([1, 2, 3])}) as run:
+    settings = {"shards": chance.choice([1, 2, 3])}
+    with driver(MODULE, folder, settings, own_jvm=own_jvm) as run:
         wait_for_epoch(folder, run, before + 1)
         with suppress(subprocess.TimeoutExpired):
             run.process.wait(chance.uniform(0, _LONGEST_S))
@@ -115,7 +116,7 @@ def killed_run(
             if nth == kills // 4:
                 broker.add_partitions(topic, 5)
                 writing.partitions = 5
-            killed(folder, chance)
+            killed(folder, chance, own_jvm=nth % 4 == 0)
             if nth == kills // 2:
                 broker.restart(chance.choice([signal.SIGTERM, signal.SIGKILL]))
     check(folder, broker, spark)

@@ -139,7 +139,8 @@ def killed_at_random(folder: Path, chance: random.Random) -> None:
     """
     done = found(folder).epoch
     fault = f"committing:{min(_AHEAD, EPOCHS - done)}"
-    with driver(MODULE, folder, {"shards": chance.choice([1, 2, 4])}, fault=fault) as run:
+    settings = {"shards": chance.choice([1, 2, 4])}
+    with driver(MODULE, folder, settings, fault=fault, own_jvm=True) as run:
         run.wait_until(note_of_epoch(folder, done + 1))
         with suppress(subprocess.TimeoutExpired):
             run.process.wait(chance.uniform(0, _LONGEST_S))

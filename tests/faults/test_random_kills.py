@@ -31,7 +31,7 @@ _DRIVER_ALONE = 0.4
 def killed_at_random(folder: Path, chance: random.Random, *, epoch: int) -> None:
     """Kill the driver or everything some time after this epoch is out."""
     settings = {"shards": chance.choice([1, 2, 4])}
-    with driver(MODULE, folder, settings) as run:
+    with driver(MODULE, folder, settings, own_jvm=True) as run:
         run.wait_until(note_of_epoch(folder, epoch))
         with suppress(subprocess.TimeoutExpired):
             run.process.wait(chance.uniform(0, _LONGEST_S))

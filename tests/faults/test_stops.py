@@ -36,7 +36,7 @@ def test_a_continuous_run_that_is_told_to_stop_finishes_its_epoch(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, stop: Callable[[int], None]
 ) -> None:
     settings = {"shards": 1, "mode": "continuous"}
-    with driver(MODULE, tmp_path, settings, fault="step:2") as run:
+    with driver(MODULE, tmp_path, settings, fault="step:2", own_jvm=True) as run:
         run.wait_at_fault()
         stop(run.pid)
         run.let_go()

@@ -65,7 +65,7 @@ def test_a_task_that_dies_with_its_output_staged_is_run_again_by_spark(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     retried = {"MASTER": "local[2,4]", "TIDEGATE_FAULT": "staged:3"}
-    with driver(MODULE, tmp_path, {"shards": 2}, environment=retried) as run:
+    with driver(MODULE, tmp_path, {"shards": 2}, own_jvm=True, environment=retried) as run:
         assert run.end() == 0, run.said()
     assert {*map(tuple, runs_of_epochs(tmp_path).values())} == {("1",)}
     assert staged_files(tmp_path) != set()  # of those who died

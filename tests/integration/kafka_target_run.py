@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.faults.attaching import attached
 from tests.faults.clicks import NAME, SETTINGS, clicks_source, sessions_window
 from tidegate import Pipeline, StateStore, Target, Watermark
 
@@ -48,7 +49,7 @@ def pipeline(folder: Path) -> Pipeline:
 
 
 def main(folder: Path, settings: dict[str, Any]) -> None:
-    pipeline(folder).run(**{**SETTINGS, **settings})
+    pipeline(folder).run(spark=attached(), **{**SETTINGS, **settings})
     os._exit(0)  # all is durable: nothing is gained by waiting for the JVM to go
 
 

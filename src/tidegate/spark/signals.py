@@ -16,7 +16,8 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 def answered_by(answer: Callable[[int], None]) -> Iterator[None]:
     """Let `answer` be called with the number of such a signal, in place of what happens else.
 
-    Only the main thread can be asked: in any other nothing is changed.
+    Only the main thread can be asked: in any other nothing is changed. What the block itself lets
+    happen, as PySpark does when it starts, stays.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -30,7 +31,8 @@ def answered_by(answer: Callable[[int], None]) -> Iterator[None]:
         yield
     finally:
         for each, handler in before.items():
-            signal.signal(each, handler)
+            if signal.getsignal(each) is called:
+                signal.signal(each, handler)
 
 
 @contextmanager

@@ -20,6 +20,19 @@ def test_a_signal_is_answered_in_the_block_and_as_before_behind_it() -> None:
         signal.raise_signal(signal.SIGINT)
 
 
+def test_an_answer_that_the_block_gives_itself_stays() -> None:
+    def own(*_: object) -> None:
+        """As that of PySpark, which cancels jobs."""
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with held_back():
+            signal.signal(signal.SIGINT, own)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def interrupted(started: list[str], error: Exception | None = None) -> None:
     """Be interrupted in a block that starts something, or fails to."""
     with held_back():
