@@ -12,6 +12,7 @@ import polars as pl
 from tidegate.core.arrays import Bools
 
 _US_OF_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_US_OF_DAY = 86_400 * _US_OF_UNIT["s"]
 
 _WITH_ZONE = ("%+", "%Y-%m-%d %H:%M:%S%.f%#z")
 _WITHOUT_ZONE = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
@@ -40,8 +41,8 @@ class EventTimes(NamedTuple):
 def event_times(values: pl.Series, unit: str | None = None) -> EventTimes:
     """Read times from timestamps, days, ISO 8601 text, or whole numbers that count `unit`.
 
-    What has no time zone is UTC; a day is its midnight. A number whose microseconds leave
-    int64 is unparsable.
+    What has no time zone is UTC; a day is its midnight. What is out of reach of int64
+    microseconds is unparsable.
 
     >>> event_times(pl.Series(["1970-01-01T00:00:01Z", "soon", None])).event_us.to_list()
     [1000000, None, None]
@@ -57,17 +58,20 @@ def _microseconds(values: pl.Series, unit: str | None) -> pl.Series:
         return _parsed(values)
     if values.dtype.is_integer():
         return _scaled(values.cast(pl.Int64), _US_OF_UNIT[unit or "us"])
-    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
-        return values.cast(_in_microseconds(values.dtype)).to_physical()
+    if values.dtype == pl.Date:
+        return _scaled(values.to_physical().cast(pl.Int64), _US_OF_DAY)
+    if isinstance(values.dtype, pl.Datetime):
+        return _of_timestamps(values, values.dtype)
     raise TypeError(
         f"event time {values.name!r}: found type {values.dtype}, "
         "expected a timestamp, date, string or whole number"
     )
 
 
-def _in_microseconds(dtype: pl.DataType) -> pl.Datetime:
-    zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
-    return pl.Datetime("us", zone)
+def _of_timestamps(values: pl.Series, dtype: pl.Datetime) -> pl.Series:
+    if dtype.time_unit == "ms":  # a cast would not tell which ones do not fit
+        return _scaled(values.to_physical(), _US_OF_UNIT["ms"])
+    return values.cast(pl.Datetime("us", dtype.time_zone)).to_physical()
 
 
 def _scaled(values: pl.Series, factor: int) -> pl.Series:

@@ -185,3 +185,23 @@ def test_a_number_is_read_exactly_or_marked(numbers: list[int | None]) -> None:
 def test_any_text_is_a_time_or_marked(texts: list[str]) -> None:
     event_us, no_time = read(pl.Series(texts, dtype=pl.String))
     assert [us is None for us in event_us] == no_time
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [(pl.Date(), 86_400 * US), (pl.Datetime("ms"), 1000), (pl.Datetime("us"), 1)],
+)
+@given(numbers=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20), power=st.integers(0, 31))
+def test_a_day_or_timestamp_is_read_exactly_or_marked(
+    dtype: pl.DataType, factor: int, numbers: list[int], power: int
+) -> None:
+    """Avro has days that no timestamp reaches: 2^31 - 1, for one, where somebody means never."""
+    if dtype != pl.Date():
+        numbers = [number << power for number in numbers]
+    values = pl.Series(numbers, dtype=pl.Int32 if dtype == pl.Date() else pl.Int64).cast(dtype)
+    for number, us, odd in zip(numbers, *read(values), strict=True):
+        if us is None:
+            assert odd
+            assert abs(number * factor) >= 2**63 - factor
+        else:
+            assert (us, odd) == (number * factor, False)
