@@ -25,7 +25,9 @@ from tidegate.errors import InconsistentEpoch
 from tidegate.spark.orders import Seen
 
 SCHEMA = "shard int, slice int, part int, parts int, seen binary, blob binary"
-"""`part` counts the blobs of a slice for a shard, of which there are `parts`; or REJECTED_PART."""
+"""`part` counts the blobs of a slice for a shard, of which there are `parts`: its rows from 0 on,
+its rejected rows from -1 down.
+"""
 
 _ARROW = pa.schema(
     [
@@ -37,7 +39,6 @@ _ARROW = pa.schema(
         pa.field("blob", pa.binary()),
     ]
 )
-REJECTED_PART = -1
 MAX_BLOB_BYTES = 1 << 20
 """About: what the JVM copies again and again on the way should fit its buffers and caches."""
 
@@ -79,9 +80,9 @@ def event_table(event_us: pl.Series, offset: Int64s | None, columns: pl.DataFram
 def parcels(rows: SliceRows, shards: int) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, for every shard what is its own."""
     blobs = [_blobs(part) for part in _split(rows.events, rows.key_hash, shards)]
-    rejected = None if rows.rejected is None else table_bytes(rows.rejected)
-    checksum = 0 if rejected is None else zlib.crc32(rejected)
-    for blob in (blob for of_shard in blobs for blob in of_shard):
+    rejected = [] if rows.rejected is None else _blobs(rows.rejected)
+    checksum = 0
+    for blob in (blob for some in (rejected, *blobs) for blob in some):
         checksum = zlib.crc32(blob, checksum)
     seen = Seen(
         slice=rows.slice,
@@ -96,9 +97,9 @@ def parcels(rows: SliceRows, shards: int) -> Iterator[pa.RecordBatch]:
     for shard, of_shard in enumerate(blobs):
         for part, blob in enumerate(of_shard):
             yield _row(shard, rows.slice, part, len(of_shard), seen=header, blob=blob)
-    if rejected is not None:
-        shard = rows.slice % shards
-        yield _row(shard, rows.slice, REJECTED_PART, 1, seen=header, blob=rejected)
+    shard = rows.slice % shards
+    for nth, blob in enumerate(rejected):
+        yield _row(shard, rows.slice, -1 - nth, len(rejected), seen=header, blob=blob)
 
 
 def _row(*numbers: int, seen: bytes, blob: pa.Buffer) -> pa.RecordBatch:
@@ -178,7 +179,7 @@ def arrived(
             f"a task was given rows of shards {sorted(set(shards))}, not of one"
         )
     _check_complete(slices, parts, counts, expecting)
-    order = sorted(range(len(slices)), key=lambda row: (slices[row], parts[row]))
+    order = sorted(range(len(slices)), key=lambda row: (slices[row], abs(parts[row])))
     headers, blobs = table.column("seen"), table.column("blob")
     seen: dict[int, Seen] = {}
     events, sources, rejected = [], [], []
@@ -187,7 +188,7 @@ def arrived(
         if seen.setdefault(said.slice, said) != said:
             raise InconsistentEpoch(f"slice {said.slice} was read twice, with different results")
         blob = table_of(blobs[row].as_buffer())
-        if parts[row] == REJECTED_PART:
+        if _is_rejected(parts[row]):
             rejected.append(blob)
         else:
             events.append(_events(blob, said, parts[row], keys))
@@ -207,20 +208,24 @@ def _check_complete(
     counts: Sequence[int],
     expecting: frozenset[int] | None,
 ) -> None:
-    found: dict[int, set[int]] = {}
-    wanted: dict[int, int] = {}
+    found: dict[tuple[int, bool], set[int]] = {}
+    wanted: dict[tuple[int, bool], int] = {}
     for number, part, count in zip(slices, parts, counts, strict=True):
-        if part == REJECTED_PART:
-            continue
-        if part in found.setdefault(number, set()):
+        of_kind = found.setdefault(kind := (number, _is_rejected(part)), set())
+        if part in of_kind:
             raise InconsistentEpoch(f"part {part} of slice {number} came twice")
-        found[number].add(part)
-        wanted[number] = count
-    if broken := [number for number in found if len(found[number]) != wanted[number]]:
+        of_kind.add(part)
+        wanted[kind] = count
+    if broken := {kind[0] for kind, of_kind in found.items() if len(of_kind) != wanted[kind]}:
         raise InconsistentEpoch(f"slices {sorted(broken)} came without some of their parts")
-    if expecting is not None and found.keys() != expecting:
-        missing, unknown = sorted(expecting - found.keys()), sorted(found.keys() - expecting)
+    came = {number for number, is_rejected in found if not is_rejected}
+    if expecting is not None and came != expecting:
+        missing, unknown = sorted(expecting - came), sorted(came - expecting)
         raise InconsistentEpoch(f"of the planned slices {missing} are missing, {unknown} came too")
+
+
+def _is_rejected(part: int) -> bool:
+    return part < 0
 
 
 def _events(table: pl.DataFrame, said: Seen, part: int, keys: Sequence[str]) -> Events:

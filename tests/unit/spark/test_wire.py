@@ -149,6 +149,17 @@ def test_rows_without_columns_are_counted() -> None:
     assert came.seen[0].rows == 3
 
 
+def test_rejected_rows_travel_in_blobs_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_BLOB_BYTES", 1)
+    rejected = ALL.with_columns(reason=pl.lit("no_event_time"))
+    sent = [*parcels(slice_of(ALL, 0, rejected=rejected), 1)]
+    assert sorted(batch["part"][0].as_py() for batch in sent) == [-5, -4, -3, -2, -1, 0, 1, 2, 3, 4]
+    came = arrived(iter(sent[::-1]), ["user"], frozenset([0]))
+    assert pl.concat(came.rejected).equals(rejected)
+    with pytest.raises(InconsistentEpoch, match="without some of their parts"):
+        arrived(iter([*sent[:-2], sent[-1]]), ["user"], frozenset([0]))
+
+
 def test_rejected_rows_reach_one_shard_and_their_count_all() -> None:
     rejected = ALL.with_columns(reason=pl.lit("no_event_time"))
     slices = [slice_of(ALL, number, rejected=rejected) for number in range(3)]
