@@ -289,6 +289,34 @@ def test_sources_whose_columns_differ_share_a_channel(home: Home) -> None:
     assert rejected == [("bob", 2, None, "no_event_time"), ("dan", None, "y", "no_event_time")]
 
 
+@pytest.mark.parametrize("order", [("left", "right"), ("right", "left")])
+def test_why_rows_are_turned_away_is_said_in_one_column(home: Home, order: tuple[str, str]) -> None:
+    """In whichever shard they are, and whatever columns of its own a source has."""
+    rows = {
+        "left": clicks(("ann", 90), ("bob", None), reason=[7, 8]),
+        "right": clicks(("cid", 90), ("dan", None), b=["x", "y"]),
+    }
+    sources = [home.memory(rows[name], name) for name in order]
+    pipeline = home.pipeline(
+        sources,
+        window=tumbling(late_data="side_output"),
+        watermark=lasts(0),
+        rejected=MEMORY,
+        late=MEMORY,
+    )
+    home.run(pipeline, shards=2)
+    home.put(clicks(*[(f"left {n}", 1) for n in range(9)], reason=[*range(9)]), "left")
+    home.put(clicks(*[(f"right {n}", 1) for n in range(9)], b=["z"] * 9), "right")
+    home.run(pipeline, shards=2)
+    rejected = home.table("rejected").select("user", "reason", "b", "_reason").sort("user").rows()
+    assert rejected == [("bob", 8, None, "no_event_time"), ("dan", None, "y", "no_event_time")]
+    late = home.table("late").select("user", "reason", "b", "_reason").sort("user").rows()
+    assert late == [
+        *((f"left {n}", n, None, "late") for n in range(9)),
+        *((f"right {n}", None, "z", "late") for n in range(9)),
+    ]
+
+
 def test_sources_whose_columns_clash_cannot_share_a_channel(home: Home) -> None:
     left = home.memory(clicks(("ann", 1), n=[1]), "left")
     right = home.memory(clicks(("ann", 1), n=["x"]), "right")

@@ -13,11 +13,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidegate.core.compiling import polars_type
-from tidegate.core.frames import unused_name
 from tidegate.core.watermark import PipelineState, PipelineWatermark, partitions_in
 from tidegate.errors import ConfigError, PlanChanged, Problem
 from tidegate.eventtime import now_us, us_of_ms
-from tidegate.pipeline import MAIN, REJECTED, DataType, Join, Pipeline, RunSettings, Source, changes
+from tidegate.pipeline import MAIN, Pipeline, RunSettings, Source, changes
 from tidegate.pipeline.paths import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
@@ -26,7 +25,13 @@ from tidegate.spark.job import numbered
 from tidegate.spark.layout import laid_out, rows_of
 from tidegate.spark.limits import KeyBound
 from tidegate.spark.orders import Standing
-from tidegate.spark.planning import Plan, plan_of, standing_order, watermark_of
+from tidegate.spark.planning import (
+    Plan,
+    plan_of,
+    standing_order,
+    turned_away_schema,
+    watermark_of,
+)
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.session import cores, epoch_session, on_this_machine
 from tidegate.state import SqliteDepot, open_store
@@ -226,23 +231,9 @@ def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
 
 def _schema_of(plan: Plan, channel: str) -> pl.Schema:
     if channel != MAIN:
-        return _turned_away_schema(plan, channel)
+        return turned_away_schema(plan, channel)
     types = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
     return pl.Schema(types)
-
-
-def _turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
-    """The columns of late and rejected rows: as they came, with a reason; those of joins that are
-    late say their side too.
-    """
-    columns = {name: kind for found in plan.found.values() for name, kind in found.items()}
-    if channel == REJECTED:
-        for traits in plan.traits.values():
-            columns |= traits.undecoded_columns
-    types = {name: polars_type(DataType.parse(kind)) for name, kind in columns.items()}
-    if isinstance(plan.config, Join) and channel == plan.config.late_channel:
-        types[unused_name("side", types)] = pl.String()
-    return pl.Schema({**types, unused_name("reason", types): pl.String()})
 
 
 def _adopt_plan(plan: Plan, store: Store, recovered: Recovered) -> None:

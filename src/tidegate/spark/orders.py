@@ -98,6 +98,10 @@ class Standing:
     depot: Depot
     writers: Mapping[str, TargetWriter]
     """By channel."""
+    channel_columns: Mapping[str, Sequence[str]]
+    """Of rows that were turned away, by channel: those of all sources, and last what is said of
+    the rows.
+    """
 
     @cached_property
     def operator(self) -> Operator[Any, Any]:

@@ -6,7 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from tidegate.core.compiling import polars_type
+from tidegate.core.frames import unused_name
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
@@ -147,6 +150,20 @@ def _disagreements(
             yield Problem("channels", f"column {column!r}: {told}", expected, hint)
 
 
+def turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
+    """The columns of late and rejected rows: as they came, and last the reason; those of joins that
+    are late say their side before it.
+    """
+    columns = {name: kind for found in plan.found.values() for name, kind in found.items()}
+    if channel == REJECTED:
+        for traits in plan.traits.values():
+            columns |= traits.undecoded_columns
+    types = {name: polars_type(DataType.parse(kind)) for name, kind in columns.items()}
+    if isinstance(plan.config, Join) and channel == plan.config.late_channel:
+        types[unused_name("side", types)] = pl.String()
+    return pl.Schema({**types, unused_name("reason", types): pl.String()})
+
+
 def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: str) -> Standing:
     """All that tasks need to know in every epoch."""
     channels, inputs = plan.pipeline.channels, _inputs(plan)
@@ -169,6 +186,7 @@ def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: st
         shards=shards,
         depot=depot,
         writers=writers,
+        channel_columns={name: turned_away_schema(plan, name).names() for name in channels},
     )
 
 

@@ -31,7 +31,7 @@ from tidegate.core.step import StepResult, step
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.durability import write_durably
 from tidegate.errors import InconsistentEpoch
-from tidegate.pipeline import MAIN, REJECTED, DataType
+from tidegate.pipeline import MAIN, REJECTED, DataType, Join
 from tidegate.spark import stopwatch
 from tidegate.spark.orders import OperatorInput, ShardReport, Standing, StepOrder, unpacked
 from tidegate.spark.watermarks import watermark_after
@@ -204,9 +204,24 @@ class _Staging:
         if standing.late_channel is not None:
             late = _kept_late(result.late, standing.inputs)
             if late.height:
-                yield standing.late_channel, "sent", late.drop(late.columns[-2])
+                said = 2 if isinstance(standing.config, Join) else 1  # its side, and why
+                late = late.drop(late.columns[-2])
+                yield (
+                    standing.late_channel,
+                    "sent",
+                    self._named_for(late, standing.late_channel, said),
+                )
         if rejected:
-            yield REJECTED, "sent", pl.concat(rejected, how="diagonal")
+            named = [self._named_for(each, REJECTED, said=1) for each in rejected]
+            yield REJECTED, "sent", pl.concat(named, how="diagonal")
+
+    def _named_for(self, rows: pl.DataFrame, channel: str, said: int) -> pl.DataFrame:
+        """Rows whose last columns, what is `said` of them, are named as everywhere in the channel.
+
+        They were given names that are free in their own source, and may be taken in another.
+        """
+        names = self.standing.channel_columns[channel][-said:]
+        return rows.rename(dict(zip(rows.columns[-said:], names, strict=True)))
 
     def _staged_at_target(
         self, staging: StagingFolder, what: str, data: pa.Buffer, rows: int

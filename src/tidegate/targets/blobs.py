@@ -26,6 +26,9 @@ def table_of_bytes(data: bytes) -> pl.DataFrame:
 
 
 def rows_of(parts: Sequence[StagedRows], kind: PartKind) -> pl.DataFrame | None:
-    """All rows of a kind in the order of the parts; None if there are none."""
+    """All rows of a kind in the order of the parts; None if there are none.
+
+    Rows that were turned away have the columns of their source: those of others are NULL.
+    """
     tables = [table_of_bytes(part.read()) for part in parts if part.kind == kind and part.rows]
-    return pl.concat(tables) if tables else None
+    return pl.concat(tables, how="diagonal") if tables else None

@@ -98,7 +98,7 @@ def applied(
 def _with_rows(table: pl.DataFrame, rows: pl.DataFrame | None) -> pl.DataFrame:
     if rows is None:
         return table
-    return pl.concat([table, rows.select(table.columns)]) if table.width else rows
+    return pl.concat([table, rows], how="diagonal") if table.width else rows
 
 
 _TABLES: Final[dict[str, MemoryTable]] = {}

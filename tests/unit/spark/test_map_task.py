@@ -120,6 +120,7 @@ def standing(
         shards=1,
         depot=None,  # type: ignore[arg-type]  # nothing is stored
         writers={},
+        channel_columns={},
     )
 
 
