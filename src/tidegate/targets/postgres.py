@@ -41,6 +41,7 @@ from tidegate.targets.postgres_table import (
     is_there,
     make_published,
     make_table,
+    making,
     name_problems,
     place_of,
     place_problems,
@@ -99,10 +100,13 @@ class PostgresWriter:
         return look
 
     def prepare(self, schema: pl.Schema) -> None:
-        """Make the table for rows of this schema, where there is none."""
+        """Make the table for rows of this schema, where there is none.
+
+        Raises `ConfigError` where the server never makes such a table.
+        """
 
         def make(connection: Connection) -> None:
-            with transaction(connection):
+            with transaction(connection), making(self.address, self.table, self.channel):
                 connection.execute(_MAKING, [str(self.table)])
                 if not is_there(connection, self.table):
                     make_table(connection, self.table, schema, self._key(schema))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
-from psycopg import RawCursor, sql
+import psycopg
+from psycopg import RawCursor, errors, sql
 
 from tidegate.errors import Problem
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.wording import did_you_mean
-from tidegate.postgres.address import LONGEST_NAME
+from tidegate.postgres.address import LONGEST_NAME, Address
 from tidegate.postgres.connecting import Connection
+from tidegate.targets.options import refuse
 from tidegate.targets.postgres_binary import BinaryArray, BinaryArrayDumper
 from tidegate.targets.postgres_text import type_of
 
@@ -31,6 +34,10 @@ _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("character varying",),
 }
 """Types of a table that hold each value of a type as it is."""
+_SYSTEM_COLUMNS: Final = frozenset(["xmin", "xmax", "ctid", "cmin", "cmax", "tableoid"])
+"""Every table has them already."""
+_NEVER_MADE: Final = frozenset(["0A", "3F", "42", "54", "P0"])
+"""Classes of errors that come again with the same statement that makes a table."""
 _DIGITS: Final = re.compile(r"numeric\((\d+),(-?\d+)\)")
 
 
@@ -187,12 +194,15 @@ def asked(
 
 
 def name_problems(schema: pl.Schema) -> Iterator[Problem]:
-    """PostgreSQL would cut a name that is longer, and refuse one that is empty."""
+    """PostgreSQL would cut a name that is longer, and refuse one that is empty, or its own."""
+    hint = "rename it in the transform of the source, or give the aggregate another name"
     for name in schema:
         if not 0 < len(name.encode()) <= LONGEST_NAME:
             found = f"a column {name[:40]!r} with a name of {len(name.encode())} bytes"
-            hint = "rename it in the transform of the source, or give the aggregate another name"
             yield Problem(_AT, found, f"1 to {LONGEST_NAME} bytes", hint)
+        elif name in _SYSTEM_COLUMNS:
+            expected = "a name that PostgreSQL does not use for columns of its own"
+            yield Problem(_AT, f"a column {name!r}", expected, hint)
 
 
 def type_problems(schema: pl.Schema) -> Iterator[Problem]:
@@ -311,6 +321,34 @@ def _more_digits(there: re.Match[str] | None, wanted: re.Match[str]) -> bool:
 
 
 # --- making ---
+
+
+@contextmanager
+def making(address: Address, name: TableName, channel: str) -> Iterator[None]:
+    """What a server never makes, as `ConfigError`; where trying again may help, it stays as it is.
+
+    A missing right stays as well: it is told with the right that helps.
+    """
+    problems = []
+    try:
+        yield
+    except psycopg.Error as error:
+        lasting = (error.sqlstate or "")[:2] in _NEVER_MADE
+        if not lasting or isinstance(error, errors.InsufficientPrivilege):
+            raise
+        said = address.without_secrets(error.diag.message_primary or str(error))
+        problems += [_not_made(name, said, taken=isinstance(error, _TAKEN))]
+    refuse(problems, channel)  # out here: the other error is nobody's business
+
+
+_TAKEN: Final = (errors.DuplicateTable, errors.DuplicateObject)
+
+
+def _not_made(name: TableName, said: str, *, taken: bool) -> Problem:
+    found = f"no table {name}, and none can be made: {said}"
+    other = "choose another name: something that is no table has this one"
+    hint = other if taken else "change the columns of the rows, or make the table for them"
+    return Problem(_AT, found, "a name and columns that a table can have", hint)
 
 
 def make_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.unit.targets.contract import (
 from tests.unit.targets.postgres_tables import SCHEMA, made, opened, problems_of, with_column
 from tidegate.errors import ConfigError
 from tidegate.pipeline import StateStore, Target
+from tidegate.postgres.connecting import Connection
+from tidegate.targets.postgres_table import make_published
 from tidegate.targets.reading import read_target
 
 # --- the table that is made ---
@@ -66,6 +69,46 @@ def test_a_check_makes_nothing(postgres: Place, owner: psycopg.Connection[Any]) 
     opened(postgres).check(IDENTITY, SCHEMA)
     tables = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
     assert owner.execute(tables, [f'"{postgres.schema}"']).fetchone() == (0,)
+
+
+@pytest.mark.parametrize("taken", ["SEQUENCE sessions", "TYPE sessions AS (n int)"])
+def test_a_name_that_something_else_has_is_a_mistake_and_no_outage(
+    postgres: Place, owner: psycopg.Connection[Any], taken: str
+) -> None:
+    owner.execute(f"CREATE {taken}".encode())
+    with pytest.raises(ConfigError) as caught:
+        opened(postgres).prepare(SCHEMA)
+    (problem,) = caught.value.problems
+    assert problem.at == "target.options.table"
+    assert re.search(r'made: (relation|type) "sessions" already exists', problem.found)
+    assert problem.expected == "a name and columns that a table can have"
+    assert problem.hint == "choose another name: something that is no table has this one"
+
+
+def test_rows_with_more_columns_than_a_table_can_have_are_a_mistake(postgres: Place) -> None:
+    wide = pl.Schema({f"c{nth}": pl.Int64() for nth in range(1_601)})
+    with pytest.raises(
+        ConfigError, match=r"channels\.late\.options\.table: .* at most 1600 columns"
+    ):
+        opened(postgres, channel="late").prepare(wide)
+
+
+def test_a_table_that_is_made_by_somebody_else_just_now_is_made_again(
+    postgres: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that make one table in the same moment: the catalog refuses one of them, once."""
+    tries: list[str] = []
+
+    def refused_once(connection: Connection, schema: str) -> None:
+        tries.append(schema)
+        if len(tries) == 1:
+            raise psycopg.errors.UniqueViolation("duplicate key in pg_type_typname_nsp_index")
+        make_published(connection, schema)
+
+    monkeypatch.setattr("tidegate.targets.postgres.make_published", refused_once)
+    writer = made(postgres)
+    assert len(tries) == 2
+    assert writer.rows().height == 0
 
 
 # --- the table that is there ---
@@ -332,6 +375,24 @@ def test_a_name_that_would_be_cut_is_refused(postgres: Place) -> None:
     assert "with a name of 64 bytes | 1 to 63 bytes" in told
     with pytest.raises(ConfigError, match="the name of a table: 1 to 63 bytes"):
         opened(postgres, "x" * 64)
+
+
+@pytest.mark.parametrize("name", ["xmin", "xmax", "ctid", "cmin", "cmax", "tableoid"])
+def test_a_name_of_a_system_column_is_refused_before_anything_is_read(
+    postgres: Place, name: str
+) -> None:
+    (told,) = problems_of(opened(postgres), with_column(name, pl.Int64()))
+    found, _, expected = told.partition(" | ")
+    assert found == f"target.options.table: a column {name!r}"
+    assert expected == "a name that PostgreSQL does not use for columns of its own"
+
+
+def test_a_name_that_only_looks_like_one_of_a_system_column_is_taken(postgres: Place) -> None:
+    schema = with_column("XMIN", pl.Int64())
+    schema["oid"] = pl.Int64()
+    writer = opened(postgres)
+    writer.check(IDENTITY, schema)
+    writer.prepare(schema)
 
 
 def test_types_that_a_table_has_not_are_refused(postgres: Place) -> None:
