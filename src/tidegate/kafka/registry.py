@@ -34,7 +34,7 @@ _MAGIC: Final = 0
 _OF_THE_SCHEMA: Final = (409, 422)
 """It does not go with its predecessors, or is none: the registry says why."""
 _UNKNOWN_FOR_S: Final = 60.0
-"""How long an id that the registry does not know is not asked for again."""
+"""How long an id that the registry does not know is not asked for again, within a reading."""
 
 _MOST_UNKNOWN: Final = 10_000
 """So many of them are remembered."""
@@ -135,6 +135,16 @@ def schema_by_id(registry: str, number: int, at: str = _AT) -> str | None:
         else:
             _known[key] = schema
     return _known.get(key)
+
+
+def forget_unknown() -> None:
+    """Let ids that were not known be asked for again: a reading begins.
+
+    Two readings of the same records may be those of two processes, of which one has asked before
+    an id was registered; that must not last. They still disagree on an id that is registered
+    between them: then a record is in both of their results, or in none.
+    """
+    _unknown.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from tidegate.kafka.asking import Partition, Topic, last_offsets
 from tidegate.pipeline import DataType, Source
@@ -30,6 +30,7 @@ from tidegate.sources.kafka_offsets import (
 )
 from tidegate.sources.kafka_options import KafkaOptions
 from tidegate.sources.kafka_payload import Payload, payload_of
+from tidegate.sources.kafka_places import PartitionLog
 from tidegate.sources.kafka_planning import Range, grouped, taken
 from tidegate.sources.kafka_rows import Rows
 from tidegate.sources.kafka_sampling import sampled_values
@@ -50,16 +51,15 @@ class KafkaReader:
         self._group = self._options.group_id or f"tidegate.{pipeline}.{spec.name}"
         self._topics = WantedTopics(self._options, self._broker)
         self._advice = GroupAdvice(self._broker, self._group)
-        self._entries: list[LogEntry] = [*log]
-        self._places = {(e["topic"], e["partition"]): place for place, e in enumerate(log)}
-        self._logged = len(log)
-        """So many of the entries are committed."""
+        self._log = PartitionLog(log, ids=self._topics_may_go)
         self._begun = bool(log)
         """Whether a partition that is new now was not there when the source was first read."""
         self._starts: dict[tuple[str, int], int] = {}
         """By the id of a topic, which another one of its name does not have, and the partition."""
         self._ends: Mapping[Partition, int] | None = None
         self._lost: set[Loss] = set()
+        self._gone: frozenset[tuple[str, str]] = frozenset()
+        """Names and ids of the topics that were read, and were not there in the last poll."""
 
     @property
     def partitioned(self) -> Literal[True]:
@@ -92,7 +92,7 @@ class KafkaReader:
         A topic that does not exist is told here, before anything runs.
         """
         reading = self._reading
-        if not self._entries:
+        if not self._log.entries:
             self._topics.found((), 0)
         return reading.columns
 
@@ -112,41 +112,42 @@ class KafkaReader:
         max_rows: int,
         slices: int,
     ) -> Polled:
-        first = offset is None and not self._logged
+        first = offset is None and not self._log.committed
         logs = logs_of(self._broker, topics)
         after = self._after(offset, logs)
         begin = self._behind_lost(after, logs)
         lost = sum(begin[partition] - at for partition, at in after.items())
-        self._forget_uncommitted(offset)
-        self._enter(begin)
+        self._log.forget_uncommitted(offset)
+        places = self._log.enter(begin, topics, offset, self._head)
         end = self._end(logs)
-        ranges = taken(self._by_place(begin), self._by_place(end), max_rows)
+        ranges = taken(_by_place(places, begin), _by_place(places, end), max_rows)
         shared = grouped(ranges, slices)
-        until = {**begin, **{self._partition_at(part.place): part.end for part in ranges}}
+        until = {**begin, **{self._log.partition_at(part.place): part.end for part in ranges}}
         return Polled(
             slices=tuple(self._slice(part, topics) for part in shared.ranges),
             tasks=shared.tasks or None,
-            until=logs.offset(until).to_json(),
+            until=logs.offset(until, offset).to_json(),
             unread=any(at > until[partition] for partition, at in end.items()),
-            discovered=tuple(self._entries[self._logged :]),
-            found=self._by_place(self._found(begin, logs)),
+            discovered=self._log.new,
+            found=_by_place(places, self._found(begin, logs)),
             lost=lost,
             worth_an_epoch=lost > 0 or (first and self._options.starts_by_now),
         )
 
     def end_at(self, now_us: int) -> None:
         """See `Endless`; what is in a transaction that is still open comes later."""
-        read = {entry["topic"] for entry in self._entries[: self._logged]}
+        read = {entry["topic"] for entry in self._log.entries[: self._log.committed]}
         self._ends = self._topics.asked(read, now_us, partial(logs_of, self._broker)).last
 
     def committed(self, until: Offset) -> None:
-        """See `Told`."""
-        self._advice.tell(KafkaOffset.from_json(until).next)
+        """See `Told`; of topics that are not there nobody can be told."""
+        offset = KafkaOffset.from_json(until)
+        there = [name for name, each in offset.topic_ids.items() if (name, each) not in self._gone]
+        self._advice.tell(offset.of_topics(there).next)
 
     def _offset(self, since: Offset) -> KafkaOffset:
         offset = KafkaOffset.from_json(since)
-        strange = [named(each) for each in sorted(offset.next) if each not in self._places]
-        if strange:
+        if strange := [named(each) for each in self._log.strange(offset)]:
             found = f"the committed offset has {', '.join(strange)}, and the log of the source not"
             hint = "they are not of the same state; restore both, or reset"
             raise changed(self._broker.place, [found], hint)
@@ -173,12 +174,23 @@ class KafkaReader:
     def _starting(self, logs: Logs) -> dict[Partition, int]:
         return starting_offsets(self._options, self._broker, logs)
 
+    @property
+    def _topics_may_go(self) -> bool:
+        """Whether topics may be away, and may be others when they come back."""
+        return self._options.topic_pattern is not None and self._options.on_data_loss == "continue"
+
     def _checked(self, offset: KafkaOffset, logs: Logs) -> KafkaOffset:
-        if self._options.topic_pattern is not None and self._options.on_data_loss == "continue":
-            offset = offset.of_topics(logs.topics)
-        if others := [*other_logs(offset, logs.cluster, logs.topics)]:
+        """The part of it whose topics are there; raises where they are not what was read."""
+        there = offset.still_in(logs.topics) if self._topics_may_go else offset
+        if others := [*other_logs(there, logs.cluster, logs.topics)]:
             raise changed(self._broker.place, others, self._from_the_beginning)
-        return offset
+        gone = frozenset(offset.topic_ids.items() - there.topic_ids.items())
+        new = offset.of_topics([name for name, _ in gone - self._gone])
+        for each in other_logs(new, logs.cluster, logs.topics):
+            words = {"source": self._spec.name}
+            logger.warning("a topic that was read is passed over: %s", each, extra=words)
+        self._gone = gone
+        return there
 
     @property
     def _from_the_beginning(self) -> str:
@@ -212,35 +224,12 @@ class KafkaReader:
         last = {**logs.last, **last_offsets(self._broker, quiet)}
         return {each: last[each] > at for each, at in begin.items()}
 
-    def _forget_uncommitted(self, offset: KafkaOffset | None) -> None:
-        """Leave what is in the committed log: an offset is committed with the entries before it.
-
-        A topic that came and went in between never was in it.
-        """
-        places = [] if offset is None else [self._places[each] for each in offset.next]
-        self._logged = max([self._logged, *(place + 1 for place in places)])
-        del self._entries[self._logged :]
-        self._places = {each: at for each, at in self._places.items() if at < self._logged}
-
-    def _enter(self, begin: Mapping[Partition, int]) -> None:
-        """Write new partitions into the log, in their order."""
-        for partition in sorted(begin.keys() - self._places.keys()):
-            topic, number = partition
-            entry = {"topic": topic, "partition": number, "from": begin[partition]}
-            if not self._entries and self._inferred:
-                entry |= self._payload.to_log()
-            self._places[partition] = len(self._entries)
-            self._entries.append(entry)
-
-    def _by_place(self, partitions: Mapping[Partition, _Of]) -> dict[int, _Of]:
-        return {self._places[each]: value for each, value in partitions.items()}
-
-    def _partition_at(self, place: int) -> Partition:
-        entry = self._entries[place]
-        return entry["topic"], entry["partition"]
+    def _head(self) -> dict[str, Any]:
+        """What the first entry of the log says of all topics."""
+        return self._payload.to_log() if self._inferred else {}
 
     def _slice(self, part: Range, topics: Mapping[str, Topic]) -> KafkaSlice:
-        log = self._partition_at(part.place)
+        log = self._log.partition_at(part.place)
         return KafkaSlice(
             log=log,
             topic_id=topics[log[0]].topic_id,
@@ -258,7 +247,7 @@ class KafkaReader:
     def _payload(self) -> Payload:
         """By what is declared, else by what the first entry of the log says, if that is there."""
         declared = {"columns": self._spec.columns} if self._spec.columns else None
-        known = declared or next(iter(self._entries), {})
+        known = declared or next(iter(self._log.entries), {})
         return payload_of(self._options, known, topic=self._topics.first_name, sample=self._sample)
 
     @cached_property
@@ -277,6 +266,10 @@ class KafkaReader:
         logs = self._topics.asked((), 0, partial(logs_of, self._broker))
         begin = self._starting(logs)
         return sampled_values(self._broker, self._group, begin, logs)
+
+
+def _by_place(places: Mapping[Partition, int], of: Mapping[Partition, _Of]) -> dict[int, _Of]:
+    return {places[each]: value for each, value in of.items()}
 
 
 _GO_ON: Final = (

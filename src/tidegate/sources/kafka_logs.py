@@ -42,9 +42,15 @@ class Logs:
         topic, number = partition
         return self.topics[topic].topic_id, number
 
-    def offset(self, after: Mapping[Partition, int]) -> KafkaOffset:
-        """The offset of somebody who has read these logs so far."""
+    def offset(self, after: Mapping[Partition, int], since: KafkaOffset | None) -> KafkaOffset:
+        """The offset of somebody who has read these logs so far, from `since` on.
+
+        Topics that are not there now stay in it as they were: they may come back.
+        """
         ids = {name: topic.topic_id for name, topic in self.topics.items()}
+        if since is not None:
+            absent = since.of_topics(since.topic_ids.keys() - ids.keys())
+            ids, after = {**absent.topic_ids, **ids}, {**absent.next, **after}
         return KafkaOffset(cluster=self.cluster, topic_ids=ids, next=after)
 
 

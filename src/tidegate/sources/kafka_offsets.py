@@ -47,6 +47,13 @@ class KafkaOffset:
         after = {each: at for each, at in self.next.items() if each[0] in topics}
         return replace(self, topic_ids=ids, next=after)
 
+    def still_in(self, topics: Mapping[str, Topic]) -> KafkaOffset:
+        """The part of it whose topics are there, and not others of their names."""
+        ids = {name: topic.topic_id for name, topic in topics.items()}
+        return self.of_topics(
+            [name for name, each in self.topic_ids.items() if ids.get(name) == each]
+        )
+
     def to_json(self) -> Offset:
         """What is to be committed; topics and partitions in their order."""
         topics = {

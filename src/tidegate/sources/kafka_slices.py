@@ -15,6 +15,7 @@ from confluent_kafka import Message
 from tidegate.core.arrays import Int64s
 from tidegate.kafka.asking import Partition
 from tidegate.kafka.broker import Broker
+from tidegate.kafka.registry import forget_unknown
 from tidegate.pipeline import DataType
 from tidegate.sources.columns import wanted_types
 from tidegate.sources.kafka_consuming import RecordRange, kept_consumer, records
@@ -72,9 +73,13 @@ class KafkaSlice:
     def read_all(
         self, slices: Sequence[Slice], columns: Sequence[str] | None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """See `ReadTogether`: the consumer is assigned all partitions at once."""
+        """See `ReadTogether`: the consumer is assigned all partitions at once.
+
+        Which schemas a registry does not know is remembered for as long as that takes.
+        """
         wanted = wanted_types(self.reading.columns, columns)
         broker, ranges = self.reading.broker, [_range_of(each) for each in slices]
+        forget_unknown()
         with kept_consumer(broker, self.reading.group) as consumer, _garbage_waiting():
             for place, messages in _gathered(records(consumer, broker, ranges)):
                 for batch in self._batches(messages, wanted):

@@ -86,6 +86,14 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     assert str(error) == "kafka here: this\nkafka here: that\n  hint: do something"
 
 
+def test_what_is_still_there_of_an_offset_are_topics_of_the_same_name_and_id() -> None:
+    more = {**TOPICS, "new": Topic("new", "id3", 1)}
+    assert READ.still_in(more) == READ
+    again = {**TOPICS, "orders": Topic("orders", "id9", 1)}
+    assert READ.still_in(again) == READ.of_topics(["clicks"])
+    assert READ.still_in({}).to_json() == {"cluster": "c1", "topics": {}}
+
+
 @pytest.mark.parametrize(("end", "refused"), [(10, False), (11, False), (9, True)])
 def test_a_log_that_ends_before_what_would_be_next_was_truncated(end: int, refused: bool) -> None:
     said = [*cut_off({("clicks", 0): 10}, {("clicks", 0): end})]

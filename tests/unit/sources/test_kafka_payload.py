@@ -11,8 +11,10 @@ import pytest
 from tests.kafka_broker import KafkaServer
 from tests.unit.sources.schema_registry import SchemaRegistry, running_registry
 from tests.unit.sources.test_decoding_registry import a, record, written
-from tests.unit.sources.topics import Topics, rows
+from tests.unit.sources.topics import Topics, numbers, rows
 from tidegate.errors import ConfigError
+from tidegate.sources import kafka_slices
+from tidegate.sources.protocol import DecodedSlice
 
 FIRST = record(a("n", "int"), a("user", "string"), a("shop", "string", default="none"))
 WIDER = record(a("n", "long"), a("user", "string"), a("shop", "string"))
@@ -90,3 +92,26 @@ def test_a_pattern_without_a_topic_has_no_schema_yet(
     assert problem.at == "options.topic_pattern"
     assert problem.found == "'no-such-topic-.*', which matches no topic yet"
     assert registry.asked == []
+
+
+def test_a_schema_that_was_not_known_is_asked_for_again_by_the_next_reading(
+    topics: Topics, topic: str, registry: SchemaRegistry
+) -> None:
+    """Else two readings of a slice would disagree for a minute, wherever they take place."""
+    topics.server.produce(topic, [written(7, FIRST, {"n": 2, "user": "bob", "shop": "y"})])
+    polled = topics.poll()
+    assert numbers(polled) == [None]
+    registry.add(7, FIRST)
+    (part,) = polled.slices
+    assert isinstance(part, DecodedSlice)
+    assert [*part.undecoded_only().read(["kafka_offset"])] == []
+    assert numbers(polled) == [2]
+
+
+def test_a_schema_that_is_not_known_is_asked_for_once_in_a_reading(
+    topics: Topics, topic: str, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_slices, "_DECODED_AT_ONCE", 2)
+    topics.server.produce(topic, [b"\0\0\0\0\x08x"] * 9)
+    assert numbers(topics.poll()) == [None] * 9
+    assert registry.asked.count("/schemas/ids/8") == 1
