@@ -51,11 +51,12 @@ test: setup $(ARCHIVE) ## all tests, with the real servers they need
 	@scripts/need-kafka
 	$(TESTS)
 
-nightly: setup $(ARCHIVE) ## the long tests: runs killed at many random moments
+nightly: setup $(ARCHIVE) ## the long tests: runs killed at many random moments, properties searched for long
 	@scripts/need-java
 	@scripts/need-postgres
 	@scripts/need-kafka
 	TIDEGATE_OWN_JVM=1 $(TESTS) -m nightly
+	TIDEGATE_EXAMPLES=500 $(TESTS) tests/properties
 
 bench: setup ## the figures, each a ratio within one run, its output checked
 	@scripts/need-kafka

@@ -14,7 +14,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as in a Spark worker
 settings.register_profile(
     "tidegate",
     deadline=None,
-    max_examples=int(os.environ.get("TIDEGATE_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("TIDEGATE_EXAMPLES", "60")),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tidegate")

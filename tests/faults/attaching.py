@@ -53,7 +53,7 @@ def attached() -> SparkSession | None:
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    gateway = launch_gateway()
+    gateway = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark says no types here
     there = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     context = SparkContext(
         gateway=gateway,

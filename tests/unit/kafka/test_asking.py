@@ -181,8 +181,13 @@ def test_settings_of_a_topic_that_is_not_there_are_refused(broker: Broker) -> No
         topic_config(broker, "no-such-topic")
 
 
+def patient(server: KafkaServer) -> Broker:
+    """Who waits for a broker that starts beside much else."""
+    return Broker(server.servers, timeout_ms=120_000)
+
+
 def test_a_question_outlives_a_restart(kafka_server: KafkaServer, pair: str) -> None:
-    broker = Broker(kafka_server.servers, timeout_ms=120_000)
+    broker = patient(kafka_server)
     before = last_stable_offsets(broker, [(pair, 0)])
     group = f"group-of-{pair}"
     commit_group(broker, group, {(pair, 0): 1})
@@ -205,7 +210,7 @@ def test_questions_in_the_middle_of_restarts_are_answered_right_or_not_at_all(
     over, wrong = threading.Event(), []
 
     def ask() -> None:
-        client = Broker(kafka_server.servers, timeout_ms=60_000)
+        client = patient(kafka_server)
         while not over.is_set():
             if (found := last_stable_offsets(client, both)) != right:
                 wrong.append(found)
@@ -223,8 +228,9 @@ def test_questions_in_the_middle_of_restarts_are_answered_right_or_not_at_all(
 
 
 def test_a_group_is_told_of_by_one_that_outlives_a_restart_too(
-    broker: Broker, kafka_server: KafkaServer, pair: str
+    kafka_server: KafkaServer, pair: str
 ) -> None:
+    broker = patient(kafka_server)
     group = f"group-of-{pair}"
     commit_group(broker, group, {(pair, 0): 1})
     kafka_server.stop(signal.SIGKILL)
