@@ -4,17 +4,23 @@ timestamps   ISO 8601, UTC, with microseconds: 2026-01-01T00:00:00.000000Z
 decimals     all their digits
 binary       base64
 lists        JSON, where the format has no lists of its own
+
+A time behind the last year of the calendar, or before its first, cannot be said: it is NULL.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Final
 
 import polars as pl
 
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.6f"
 _READABLE: Final = "%Y-%m-%d %H:%M:%S%.f"
+_CALENDAR_DAYS: Final = 95_026_238
+"""From 1970 to the end of the year 262142: Polars names no day behind it, and panics."""
+_UNITS_A_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def to_json_lines(rows: pl.DataFrame) -> bytes:
@@ -56,11 +62,32 @@ def _with_texts(rows: pl.DataFrame, times: str, utc: str) -> pl.DataFrame:
 def _as_text(value: pl.Expr, dtype: pl.DataType, times: str, utc: str) -> pl.Expr:
     if isinstance(dtype, pl.List):
         return value.list.eval(_as_text(pl.element(), _inner(dtype), times, utc))
+    if isinstance(dtype, pl.Date):
+        return _where_nameable(value, dtype, 1, lambda days: days)
     if isinstance(dtype, pl.Datetime):
-        if dtype.time_zone is None:
-            return value.dt.to_string(times)
-        return value.dt.convert_time_zone("UTC").dt.to_string(f"{times}{utc}")
+        a_day = _UNITS_A_DAY[dtype.time_unit]
+        return _where_nameable(value, dtype, a_day, lambda at: _time_text(at, dtype, times, utc))
     return value.bin.encode("base64") if isinstance(dtype, pl.Binary) else value
+
+
+def _time_text(value: pl.Expr, dtype: pl.Datetime, times: str, utc: str) -> pl.Expr:
+    if dtype.time_zone is None:
+        return value.dt.to_string(times)
+    return value.dt.convert_time_zone("UTC").dt.to_string(f"{times}{utc}")
+
+
+def _where_nameable(
+    value: pl.Expr, dtype: pl.DataType, a_day: int, text: Callable[[pl.Expr], pl.Expr]
+) -> pl.Expr:
+    """The text of times; NULL where the calendar has none such.
+
+    Polars also looks at what is there behind a NULL: so others stand in for them.
+    """
+    longest = min(_CALENDAR_DAYS * a_day - 1, 2**63 - 1)
+    number = value.to_physical()
+    nameable = number.is_between(-longest, longest)
+    others = pl.when(nameable).then(number).otherwise(0).cast(dtype)
+    return pl.when(nameable).then(text(others))
 
 
 def _inner(dtype: pl.List) -> pl.DataType:
