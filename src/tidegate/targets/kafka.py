@@ -204,8 +204,8 @@ class KafkaWriter:
             with owned.transactions.transaction():
                 self._mark(owned, key)
                 raise
-        for _, records in read:
-            self._prefix(records)  # asks the registry for what is not known
+        for kind, records in read:
+            self._prefix(_schema_of(kind, records))  # asks the registry for what is not known
         with owned.transactions.transaction():
             self._mark(owned, key)
             for kind, records in read:
@@ -217,7 +217,7 @@ class KafkaWriter:
         owned.transactions.mark(_group_of(key), marks)
 
     def _send(self, owned: Owned, key: EpochKey, kind: PartKind, records: pl.DataFrame) -> None:
-        schema = avro_schema_of(records)
+        schema = _schema_of(kind, records)
         values: Iterable[bytes | None] = values_of(records)
         headers: Iterable[Headers] = headers_of(records, self._headers(key, schema))
         if kind == "retracted":
@@ -225,14 +225,13 @@ class KafkaWriter:
         elif self.channel != MAIN:
             made = fitting(values, headers, schema, owned.transactions.largest_bytes)
             values, headers = zip(*made, strict=True)
-        prefix, places = self._prefix(records), places_of(records, owned.topic.partitions)
+        prefix, places = self._prefix(schema), places_of(records, owned.topic.partitions)
         if prefix:
             values = [value and prefix + value for value in values]
         owned.transactions.send(self.topic, keys_of(records), values, headers, places)
 
-    def _prefix(self, records: pl.DataFrame) -> bytes:
+    def _prefix(self, schema: str | None) -> bytes:
         """What values begin with whose schema a registry has."""
-        schema = avro_schema_of(records)
         if schema is None or self.registry is None:
             return b""
         return prefix_of(self._registered(schema))
@@ -315,6 +314,11 @@ def open_kafka(
         replication=options.replication,
         registry=options.schema_registry,
     )
+
+
+def _schema_of(kind: PartKind, records: pl.DataFrame) -> str | None:
+    """The schema of Avro that values have; what is deleted has none, whatever its rows tell."""
+    return None if kind == "retracted" else avro_schema_of(records)
 
 
 def _group_of(key: EpochKey) -> str:

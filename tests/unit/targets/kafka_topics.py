@@ -1,10 +1,14 @@
-"""Topics of tests: writers that are opened for them, and how people look at them."""
+"""Topics of tests: writers that are opened for them, how people look at them, and a registry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 from confluent_kafka import Consumer, TopicPartition
@@ -89,3 +93,38 @@ class TopicOutlet(Outlet):
         if not found.width:
             return rows()
         return writer.rows(schema)
+
+
+class Registry(BaseHTTPRequestHandler):
+    """What Confluent's does, for one schema."""
+
+    answers: ClassVar[dict[str, tuple[int, Any]]] = {}
+    asked: ClassVar[list[tuple[str, str | None, bytes]]] = []
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.asked.append((self.path, self.headers.get("Authorization"), body))
+        code, answer = self.answers[self.path]
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def running_registry() -> Iterator[str]:
+    """The address of a `Registry` that nobody has asked yet."""
+    server = HTTPServer(("127.0.0.1", 0), Registry)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Registry.asked.clear()
+    try:
+        yield f"http://ann:s3cret@127.0.0.1:{server.server_port}/base/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

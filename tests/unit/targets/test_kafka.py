@@ -23,7 +23,13 @@ from tests.unit.targets.contract import (
     rows,
     stage,
 )
-from tests.unit.targets.kafka_topics import TopicOutlet, opened, seen
+from tests.unit.targets.kafka_topics import (
+    Registry,
+    TopicOutlet,
+    opened,
+    running_registry,
+    seen,
+)
 from tidegate.errors import ConfigError, LostLease, StateLost, TargetRefused
 from tidegate.kafka.asking import find_topics, topic_config
 from tidegate.targets.dated import refuse_older_state
@@ -167,6 +173,48 @@ def murmur2(data: bytes) -> int:
         h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
     h = (h ^ h >> 13) * m & mask
     return h ^ h >> 15
+
+
+# --- what is deleted ---
+
+
+SESSIONS = rows(("ann", 0, 1), ("bob", 0, 2)).with_columns(session_id=pl.Series([5, 6]))
+SESSION_IDS = SESSIONS.drop("n")
+"""What is told of sessions that are deleted: more than their identity."""
+
+
+def test_what_is_deleted_asks_no_registry(kafka_server: KafkaServer, topic: str) -> None:
+    """It has no value: the schema of the rows is the only one, and known before."""
+    with running_registry() as registry:
+        writer = opened(
+            *(kafka_server, topic),
+            identity=("user", "session_id"),
+            key=True,
+            value_format="avro",
+            schema_registry=registry,
+        )
+        versions = f"/base/subjects/{topic}-value/versions"
+        Registry.answers = {versions: (200, {"id": 7})}
+        writer.prepare(SESSIONS.schema)
+        Registry.answers = {versions: (503, {})}
+        gone = stage(writer, SESSION_IDS[1:], "retracted")
+        writer.publish(key(1), [stage(writer, SESSIONS[:1]), gone])
+        writer.publish(key(2), [stage(writer, SESSION_IDS[:1], "retracted")])
+        assert len(Registry.asked) == 1
+    found = [(each.key, (each.value or b"")[:5]) for each in seen(kafka_server, topic)]
+    ann, bob = b'{"user":"ann","session_id":5}', b'{"user":"bob","session_id":6}'
+    assert found == [(bob, b""), (ann, b"\0\0\0\0\7"), (ann, b"")]
+
+
+def test_what_is_deleted_says_no_schema(kafka_server: KafkaServer, topic: str) -> None:
+    writer = opened(
+        kafka_server, topic, identity=("user", "session_id"), key=True, value_format="avro"
+    )
+    gone = stage(writer, SESSION_IDS[:1], "retracted")
+    writer.publish(key(1), [stage(writer, SESSIONS), gone])
+    assert {*seen(kafka_server, topic)[0].headers} == {"tidegate.epoch"}
+    writer.publish(key(2), [gone])
+    assert_frame_equal(writer.rows(SESSIONS.schema), SESSIONS[1:])
 
 
 # --- tables ---

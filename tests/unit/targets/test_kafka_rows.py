@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
+from typing import Any
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from tests.unit.targets.contract import all_types
+from tests.unit.targets.kafka_topics import Registry, running_registry
 from tidegate.errors import BrokerUnavailable, ConfigError
 from tidegate.kafka.registry import number_in, prefix_of, register, schema_by_id
 from tidegate.pipeline import Target
@@ -199,26 +198,6 @@ def test_a_column_that_avro_cannot_name_is_refused() -> None:
 # --- a registry ---
 
 
-class _Registry(BaseHTTPRequestHandler):
-    """What Confluent's does, for one schema."""
-
-    answers: ClassVar[dict[str, tuple[int, Any]]] = {}
-    asked: ClassVar[list[tuple[str, str | None, bytes]]] = []
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.asked.append((self.path, self.headers.get("Authorization"), body))
-        code, answer = self.answers[self.path]
-        self.send_response(code)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    do_POST = do_GET  # noqa: N815
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 ODD_PASSWORDS = ["s3/cret", "s3#cret", "s3?cret", "12/s3cret", "s3@cret", "s3 cret"]
 
 
@@ -241,24 +220,18 @@ def test_a_password_may_hold_anything_and_is_shown_nowhere(
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), _Registry)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    _Registry.asked.clear()
-    yield f"http://ann:s3cret@127.0.0.1:{server.server_port}/base/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running_registry() as address:
+        yield address
 
 
 def test_a_schema_gets_a_number(registry: str) -> None:
-    _Registry.answers = {
+    Registry.answers = {
         "/base/subjects/t%2Fx-value/versions": (200, {"id": 7}),
         "/base/schemas/ids/7": (200, {"schema": '"long"'}),
     }
     assert register(registry, "t/x-value", '"long"', "target.options") == 7
     assert schema_by_id(registry, 7, "target.options") == '"long"'
-    (_, user, body), _ = _Registry.asked
+    (_, user, body), _ = Registry.asked
     assert user == "Basic YW5uOnMzY3JldA=="
     assert json.loads(body) == {"schema": '"long"'}
     assert number_in(prefix_of(7) + b"datum") == 7
@@ -267,40 +240,40 @@ def test_a_schema_gets_a_number(registry: str) -> None:
 
 def test_a_registry_is_asked_once_for_the_number_of_a_schema(registry: str) -> None:
     """From then on it may be away."""
-    _Registry.answers = {"/base/subjects/once/versions": (200, {"id": 8})}
+    Registry.answers = {"/base/subjects/once/versions": (200, {"id": 8})}
     assert register(registry, "once", '"long"') == 8
-    _Registry.answers = {"/base/subjects/once/versions": (503, {})}
+    Registry.answers = {"/base/subjects/once/versions": (503, {})}
     assert register(registry, "once", '"long"') == 8
-    assert len(_Registry.asked) == 1
+    assert len(Registry.asked) == 1
     with pytest.raises(BrokerUnavailable):
         register(registry, "once", '"int"')
 
 
 def test_a_password_is_sent_as_it_is_meant(registry: str) -> None:
-    _Registry.answers = {"/base/subjects/t/versions": (200, {"id": 7})}
+    Registry.answers = {"/base/subjects/t/versions": (200, {"id": 7})}
     for written in ("s3/c:ret", "s3%2Fc%3Aret"):
         assert register(registry.replace("s3cret", written), "t", '"long"') == 7
-    assert {user for _, user, _ in _Registry.asked} == {"Basic YW5uOnMzL2M6cmV0"}
+    assert {user for _, user, _ in Registry.asked} == {"Basic YW5uOnMzL2M6cmV0"}
 
 
 def test_a_registry_that_disagrees_is_told_without_its_password(registry: str) -> None:
-    _Registry.answers = {"/base/subjects/t/versions": (409, {"message": "incompatible schema"})}
+    Registry.answers = {"/base/subjects/t/versions": (409, {"message": "incompatible schema"})}
     with pytest.raises(ConfigError, match="409 incompatible schema") as caught:
         register(registry, "t", '"long"', "target.options")
     assert "s3cret" not in str(caught.value)
 
 
 def test_a_registry_that_is_away_is_told_without_its_password(registry: str) -> None:
-    _Registry.answers = {"/base/subjects/t/versions": (503, {})}
+    Registry.answers = {"/base/subjects/t/versions": (503, {})}
     with pytest.raises(BrokerUnavailable, match=r"does not answer: .*503") as caught:
         register(registry, "t", '"long"', "target.options")
     assert "s3cret" not in str(caught.value)
-    assert len(_Registry.asked) == 3
+    assert len(Registry.asked) == 3
 
 
 def test_a_registry_that_sends_elsewhere_gets_no_second_question(registry: str) -> None:
     """Nobody else gets to see the password."""
-    _Registry.answers = {"/base/subjects/t/versions": (302, {})}
+    Registry.answers = {"/base/subjects/t/versions": (302, {})}
     with pytest.raises(ConfigError, match="HTTP 302"):
         register(registry, "t", '"long"', "target.options")
-    assert len(_Registry.asked) == 1
+    assert len(Registry.asked) == 1
