@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 from tidegate.cli.dlq_listing import reason_column
+from tidegate.eventtime import LATEST_EVENT_US, US_PER_MS
 from tidegate.kafka.fetching import Fetched, Place
 from tidegate.targets.kafka_reading import Record
 
@@ -20,6 +21,11 @@ _CUT_HEADER: Final = "tidegate.cut"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_YEAR: Final = re.compile(r"([+-]?[0-9]{4,6})(-.*)")
+_CYCLE_YEARS: Final = 400
+_CYCLE_MS: Final = 146_097 * 86_400_000
+"""The calendar repeats itself: so `datetime`, which ends with the year 9999, can read any year."""
+_FARTHEST_MS: Final = LATEST_EVENT_US // US_PER_MS
 
 
 class Unsendable(Exception):
@@ -37,6 +43,8 @@ class DeadLetter:
     """Without the reason."""
     cut: bool = False
     """Whether it was too big for its topic: then NULLs of it may have been left out."""
+    written_ms: int = 0
+    """When it was turned away, as its topic has it."""
 
     @property
     def topic(self) -> str | None:
@@ -65,9 +73,15 @@ class Origin:
         """Whether it is of this record, by all that it says of it."""
         return (
             (not self._says("kafka_key") or record.key == self.key)
-            and (not self._says("kafka_timestamp") or record.timestamp_ms == self.timestamp_ms)
+            and (not self._says("kafka_timestamp") or self._tells(record.timestamp_ms))
             and (self.value is None or record.value == self.value)
         )
+
+    def _tells(self, time_ms: int | None) -> bool:
+        """Whether a row tells this time so; NULL tells none, and those too far off for a row."""
+        if self.timestamp_ms is None and time_ms is not None:
+            return abs(time_ms) > _FARTHEST_MS
+        return time_ms == self.timestamp_ms
 
     def _says(self, name: str) -> bool:
         row = self.letter.row
@@ -81,8 +95,9 @@ class Letter:
     dead: DeadLetter
     topic: str
     record: Fetched
-    """Without a time: that of the sending."""
     how: How
+    sent_ms: int | None
+    """The time that it is sent with; None: that of the sending."""
 
 
 def dead_letter(record: Record) -> DeadLetter | None:
@@ -95,7 +110,7 @@ def dead_letter(record: Record) -> DeadLetter | None:
     if column is None:
         return None
     reason, cut = str(row.pop(column)), record.header(_CUT_HEADER) is not None
-    return DeadLetter(record.partition, record.offset, reason, row, cut)
+    return DeadLetter(record.partition, record.offset, reason, row, cut, record.timestamp_ms)
 
 
 def origin_of(letter: DeadLetter) -> Origin:
@@ -132,17 +147,18 @@ def _bytes(text: object) -> bytes | None:
 
 
 def _milliseconds(text: object) -> int | None:
-    """Since 1970, as whole as Kafka has it.
+    """Since 1970, as whole as Kafka has it; what has no time zone is UTC.
 
-    >>> _milliseconds("2026-01-01T00:00:00.001000Z")
-    1767225600001
+    >>> _milliseconds("2026-01-01T00:00:00.001000Z"), _milliseconds("+10000-01-01T00:00:00Z")
+    (1767225600001, 253402300800000)
     """
     if text is None:
         return None
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not a time")
-    when = datetime.fromisoformat(text)
+    if (parts := _YEAR.fullmatch(text)) is None:
+        raise ValueError(f"{text!r} is not a time")
+    cycles, year = divmod(int(parts[1]) - 2000, _CYCLE_YEARS)
+    when = datetime.fromisoformat(f"{2000 + year}{parts[2]}")
     found = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)) - _EPOCH
-    if found < timedelta(0):
-        raise ValueError(f"{text!r} is before 1970")
-    return found // _MILLISECOND
+    return found // _MILLISECOND + cycles * _CYCLE_MS

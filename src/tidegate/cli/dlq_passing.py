@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from tidegate.cli.dlq_letters import DeadLetter, Letter, Origin, Unsendable, origin_of
 from tidegate.cli.dlq_marks import Marks
 from tidegate.cli.dlq_resolving import Resolver
+from tidegate.eventtime import US_PER_MS, now_us
 
 SENT_BEFORE: Final = "sent before"
 SAME_RECORD: Final = "same record"
@@ -37,8 +38,13 @@ class Fate:
 class Passage:
     """One pass. Of each record that is sent it keeps a few bytes."""
 
-    def __init__(self, topic: str, marks: Marks, resolver: Resolver, before: set[bytes]) -> None:
-        """`before` has the records that were sent before, and gets those that this pass meets."""
+    def __init__(
+        self, topic: str, marks: Marks, resolver: Resolver, before: dict[bytes, int]
+    ) -> None:
+        """`before` has the records that were sent before, and gets those that this pass meets.
+
+        It says of each when its last letter was written.
+        """
         self._topic, self._marks, self._resolver = topic, marks, resolver
         self._before = before
         self._now: set[bytes] = set()
@@ -61,19 +67,31 @@ class Passage:
             origin = error
         if not self._marks.has(letter, (self._topic, letter.partition)):
             return origin
-        # without its time, a record of a topic that was made anew might be taken for an older one
-        if isinstance(origin, Origin) and origin.timestamp_ms is not None:
-            self._before |= {known for known in (_digest(origin),) if known is not None}
+        if isinstance(origin, Origin) and (known := _digest(origin)) is not None:
+            self._before[known] = max(letter.written_ms, self._before.get(known, 0))
         return SENT_BEFORE
 
     def _once(self, origin: Origin, outcome: Letter | Unsendable) -> Outcome:
         known = _digest(origin)
         if known is None or isinstance(outcome, Unsendable):
             return outcome
-        if known in self._before or known in self._now:
+        if known in self._now or self._was_sent(known, origin, outcome):
             return SAME_RECORD
         self._now.add(known)
         return outcome
+
+    def _was_sent(self, known: bytes, origin: Origin, outcome: Letter) -> bool:
+        """Whether a letter of the same record was sent before.
+
+        Without a time in letters it is the record at their place, unless that is younger than the
+        letter that was sent: then the topic was made anew. A time that is yet to come tells no age.
+        What is not at its place any more counts as another, and is sent.
+        """
+        if known not in self._before or origin.timestamp_ms is not None:
+            return known in self._before
+        record_ms = outcome.record.timestamp_ms or 0
+        younger = self._before[known] < record_ms <= now_us() // US_PER_MS
+        return outcome.how == "as it was" and not younger
 
 
 def _digest(origin: Origin) -> bytes | None:

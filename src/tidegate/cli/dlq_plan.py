@@ -21,7 +21,7 @@ class ReplayPlan:
     reason: str | None
     ends: Mapping[Partition, int]
     """Where the topic ended: letters behind that are for the next replay."""
-    before: set[bytes] = field(default_factory=set)
+    before: dict[bytes, int] = field(default_factory=dict)
     """The records that were sent before, as `Passage` knows them."""
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many are sent, by reason and topic."""

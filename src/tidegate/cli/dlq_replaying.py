@@ -94,7 +94,7 @@ class Replay:
         letters = map(dead_letter, found)
         return iter(lambda: [*islice(letters, _AT_ONCE)], [])
 
-    def passage(self, before: set[bytes]) -> Passage:
+    def passage(self, before: dict[bytes, int]) -> Passage:
         """A pass through the topic; see `Passage`."""
         return Passage(self.topic, self.marks, self.resolver, before)
 
@@ -142,13 +142,13 @@ class Replay:
         place = f"{self.topic}/{dead.partition}/{dead.offset}"
         said: Headers = [*record.headers, (_REPLAYED_HEADER, place)]
         self.marks.transactions.send_one(
-            letter.topic, record.key, record.value, said, _sending_ms(record.timestamp_ms)
+            letter.topic, record.key, record.value, said, _sending_ms(letter.sent_ms)
         )
 
 
 def _sending_ms(timestamp_ms: int | None) -> int:
     """As librdkafka takes it, for whom 0 is now: the first moment of 1970 is told by the second."""
-    return 0 if timestamp_ms is None else max(timestamp_ms, 1)
+    return 0 if timestamp_ms is None else timestamp_ms or 1
 
 
 def has_sides(pipeline: Pipeline, channel: str) -> bool:

@@ -86,10 +86,9 @@ class Resolver:
         if topic is None:
             raise Unsendable("rows that do not say their topic: --to-topic says where they go")
         record, how = self._record(origin, found)
-        if self.terms.now:
-            record = replace(record, timestamp_ms=None)
-        self._check_time(topic, record.timestamp_ms)
-        return Letter(origin.letter, topic, record, how)
+        sent_ms = None if self.terms.now else record.timestamp_ms
+        self._check_time(topic, sent_ms)
+        return Letter(origin.letter, topic, record, how, sent_ms)
 
     def _record(self, origin: Origin, found: Fetched | None) -> tuple[Fetched, How]:
         if found is not None and origin.is_of(found):

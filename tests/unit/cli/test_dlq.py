@@ -82,9 +82,12 @@ options = {{ {address}, topic = "{self.dead["late"]}" }}
         """As an epoch of the pipeline does."""
         self.epochs += 1
         name = parts.pop("pipeline", "clicks")
+        table = pl.DataFrame([{**_ROW, **row} for row in rows], schema=_SCHEMA)
+        if (times := parts.pop("times", None)) is not None:
+            table = table.with_columns(kafka_timestamp=times)
+        table = table.drop(parts.pop("leave_out", ()))
         writer = opened(self.server, self.dead[channel], pipeline=name, channel=channel, **parts)
-        staged = stage(writer, pl.DataFrame([{**_ROW, **row} for row in rows], schema=_SCHEMA))
-        writer.publish(key(self.epochs, pipeline=name, channel=channel), [staged])
+        writer.publish(key(self.epochs, pipeline=name, channel=channel), [stage(writer, table)])
 
     def replay(self, *more: str, channel: str = "rejected") -> Result:
         return told("replay", str(self.file), "--channel", channel, "--yes", *more)
@@ -391,6 +394,64 @@ def test_a_record_of_which_several_rows_were_turned_away_is_sent_once(
     assert "1 row come with the record of another, which is sent once" in done.output
     assert "there is nothing to send" in letterbox.replay().output
     assert len(letterbox.sent()) == 2
+
+
+PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
+
+
+@pytest.mark.parametrize("more", [(), ("--now",)], ids=["", "now"])
+@pytest.mark.parametrize("time_ms", [1_700_000_000_123, 1_767_225_600_001_000])
+def test_a_record_whose_letters_have_no_time_is_sent_once(
+    letterbox: Letterbox, time_ms: int, more: tuple[str, ...]
+) -> None:
+    """A transform that keeps the place of records and nothing else of them."""
+    topic = letterbox.server.new_topic(config={"message.timestamp.after.max.ms": f"{2**63 - 1}"})
+    letterbox.server.produce(topic, [b'{"user":"ann"}'], timestamps_ms=[time_ms])
+    row = {**dict(zip(PLACE, (topic, 0, 0), strict=True)), "user": "ann"}
+    letterbox.turn_away({**row, "reason": "late"}, leave_out=("kafka_timestamp", "kafka_key"))
+    letterbox.turn_away({**row, "reason": "sealed"}, leave_out=("kafka_timestamp", "kafka_key"))
+    assert "1 row (late) to topic" in letterbox.replay("--reason", "late", *more).output
+    again = letterbox.replay(*more).output
+    assert "1 row come with the record of another, which is sent once" in again
+    assert "there is nothing to send" in again
+    assert len(letterbox.sent(topic)) == 2
+
+
+@pytest.mark.parametrize("more", [(), ("--now",)], ids=["", "now"])
+def test_a_record_that_is_younger_than_a_letter_is_another(
+    letterbox: Letterbox, more: tuple[str, ...]
+) -> None:
+    """The topic was made anew: at the place of one that was sent there is one that was not."""
+    topic = letterbox.server.new_topic()
+    row = {**dict(zip(PLACE, (topic, 0, 0), strict=True)), "user": "ann"}
+    letterbox.server.produce(topic, [b"old"])
+    letterbox.turn_away({**row, "reason": "late"}, leave_out=("kafka_timestamp", "kafka_key"))
+    assert letterbox.replay().exit_code == 0
+    letterbox.server.delete_topic(topic)
+    opened(letterbox.server, topic).prepare(pl.Schema(_SCHEMA))
+    letterbox.server.produce(topic, [b"new"])
+    letterbox.turn_away({**row, "reason": "late"}, leave_out=("kafka_timestamp", "kafka_key"))
+    assert "1 row (late) to topic" in letterbox.replay(*more).output
+    assert [each.value for each in letterbox.sent(topic)] == [b"new", b"new"]
+
+
+def test_times_beyond_the_year_9999_do_not_keep_rows_from_being_sent(
+    letterbox: Letterbox,
+) -> None:
+    """Microseconds, and nanoseconds, which no row can tell, in place of milliseconds."""
+    topic = letterbox.server.new_topic(config={"message.timestamp.after.max.ms": f"{2**63 - 1}"})
+    times_ms = [1_767_225_600_001_000, 1_767_225_600_001_000_000, -5_000]
+    letterbox.server.produce(topic, [b"us", b"ns", b"before"], timestamps_ms=times_ms)
+    told_us = pl.Series([times_ms[0] * 1000, None, times_ms[2] * 1000])
+    rows = [dict(zip(PLACE, (topic, 0, offset), strict=True)) for offset in range(3)]
+    letterbox.turn_away(*rows, times=told_us.cast(pl.Datetime("us", "UTC")))
+    done = letterbox.replay("--to-topic", letterbox.topic)
+    why = f"times that message.timestamp.after.max.ms of topic {letterbox.topic} refuses"
+    assert f"2 rows cannot be sent: {why}: --now sends them" in done.output
+    assert letterbox.replay("--to-topic", letterbox.topic, "--now").exit_code == 0
+    assert {each.value for each in letterbox.sent()} == {b"us", b"ns", b"before"}
+    assert "  3 rows as they were" in letterbox.replay().output
+    assert sorted(each.timestamp_ms for each in letterbox.sent(topic)) == sorted(times_ms * 2)
 
 
 def test_a_row_that_names_no_record_goes_back_as_json_of_its_payload_if_told_so(

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tidegate.cli.dlq_letters import DeadLetter, Origin, Unsendable, dead_letter, origin_of
@@ -15,6 +16,7 @@ from tidegate.cli.dlq_sources import Sources
 from tidegate.kafka.fetching import Fetched
 from tidegate.pipeline import Join, Pipeline, Source, Target
 from tidegate.targets.kafka_reading import Record
+from tidegate.targets.rowtext import to_json
 
 
 def letter(**row: Any) -> DeadLetter:
@@ -45,7 +47,8 @@ def test_what_is_no_row_that_was_turned_away_is_no_letter(value: bytes) -> None:
         {"kafka_key": "%"},
         {"kafka_timestamp": 17},
         {"kafka_timestamp": "yesterday"},
-        {"kafka_timestamp": "1969-12-31T23:59:59Z"},
+        {"kafka_timestamp": "2026-02-30T00:00:00.000000Z"},
+        {"kafka_timestamp": "+1000000-01-01T00:00:00.000000Z"},
         {"kafka_value": [1, 2]},
         {"kafka_offset": "7"},
         {"kafka_partition": True},
@@ -63,6 +66,27 @@ def test_times_are_whole_milliseconds(millisecond: int) -> None:
     seconds, rest = divmod(millisecond, 1000)
     text = f"{_day(seconds)}.{rest:03}000Z"
     assert origin_of(letter(kafka_timestamp=text)).timestamp_ms == millisecond
+
+
+@pytest.mark.parametrize(
+    "millisecond",
+    [
+        *(253_402_300_799_999, 253_402_300_800_000),  # where the year 9999 ends
+        *(1_767_225_600_001_000, 1_709_164_800_000_123, 8_210_266_876_799_999),
+        *(-1, -62_135_596_800_001, -62_167_219_200_001, -1_767_225_600_001_000),
+    ],
+)
+def test_times_of_every_year_are_read_as_they_are_written(millisecond: int) -> None:
+    """Kafka takes any number; whoever counts in microseconds is in the year 58,000."""
+    times = pl.Series("at", [millisecond * 1000]).cast(pl.Datetime("us", "UTC")).to_frame()
+    text = json.loads(to_json(times)[0])["at"]
+    assert origin_of(letter(kafka_timestamp=text)).timestamp_ms == millisecond
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    texts = ["+57971-02-25T00:00:01.000000", "+57971-02-25T02:00:01.000000+02:00"]
+    found = [origin_of(letter(kafka_timestamp=each)).timestamp_ms for each in texts]
+    assert found == [1_767_225_600_001_000] * 2
 
 
 def _day(seconds: int) -> str:
@@ -89,6 +113,13 @@ def test_what_was_left_out_of_a_letter_is_not_held_against_its_record() -> None:
     assert not origin_of(whole).is_of(Fetched(b"k", b"v", (), 1000))
     assert origin_of(cut).is_of(Fetched(b"k", b"v", (), 1000))
     assert not origin_of(cut).is_of(Fetched(b"k", b"v", (), 1001))
+
+
+@pytest.mark.parametrize("time_ms", [None, 1_767_225_600_001_000_000, -(2**63), 2**63 - 1])
+def test_a_time_that_no_row_can_tell_is_not_held_against_its_record(time_ms: int | None) -> None:
+    found = origin_of(letter(kafka_timestamp=None))
+    assert found.is_of(Fetched(b"k", b"v", (), time_ms))
+    assert not found.is_of(Fetched(b"k", b"v", (), 1_767_225_600_001))
 
 
 def test_records_of_a_topic_that_was_made_anew_are_others() -> None:
