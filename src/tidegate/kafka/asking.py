@@ -37,6 +37,7 @@ from tidegate.errors import BrokerUnavailable
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.forks import leave_to_parent
 from tidegate.kafka.groups import commit_group, group_offsets
+from tidegate.kafka.hearing import note_answer
 from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
 from tidegate.kafka.refusals import final_refusal, no_partition, told
 
@@ -247,6 +248,7 @@ def _asked_once(
             if code_of(error) != missing:
                 raise
     client.poll(0)  # what it has to say on the side, or it would keep it for ever
+    note_answer(broker)
     return answers
 
 

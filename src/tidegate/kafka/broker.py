@@ -40,6 +40,8 @@ _CALLBACKS: Final = ("_cb", "logger", "on_delivery", "on_commit")
 _LOGGER: Final = logging.getLogger("tidegate.kafka")
 _LOST: Final = "FAIL"
 """The kind of what librdkafka logs about a connection that it lost, or could not make."""
+_WORDS: Final = re.compile(r"(\bOAUTHBEARER token: )")
+"""What librdkafka says before a reason; it looks like the name of a secret before the secret."""
 _THREAD: Final = re.compile(r"^\[thrd:[^\]]*\]: ")
 _SHORTEST_MS: Final = 1_000
 _LONGEST_SOCKET_MS: Final = 300_000
@@ -95,7 +97,9 @@ class Broker:
             ::-1
         ]:
             text = text.replace(secret, MASK) if secret else text
-        return masked_text(text)
+        return "".join(
+            each if _WORDS.fullmatch(each) else masked_text(each) for each in _WORDS.split(text)
+        )
 
 
 def _within(timeout_ms: int, longest_ms: int) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tidegate.errors import ConfigError, Problem
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.forks import leave_to_parent
 from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
@@ -30,9 +31,15 @@ _NEVER_JOINING: Final = {
     "heartbeat.interval.ms": 300,
 }
 
+_JOINED: Final = KafkaError.UNKNOWN_MEMBER_ID
+"""Said to who is no member of a group that has some; of an empty one anybody may commit."""
+
 
 def commit_group(broker: Broker, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Say, for those who watch lag, that `group` has read up to these offsets."""
+    """Say, for those who watch lag, that `group` has read up to these offsets.
+
+    Raises `ConfigError` where consumers have joined it: the broker takes it from them alone.
+    """
     places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
     if places:
         _asked(broker, group, lambda member, end_s: member.commit(places, end_s))
@@ -53,7 +60,7 @@ class _Member:
     """A consumer of a group that never joins it; whoever asks has it for himself meanwhile."""
 
     def __init__(self, broker: Broker, group: str) -> None:
-        self._broker = broker
+        self._broker, self._group = broker, group
         self._outcomes: list[tuple[KafkaError | None, list[TopicPartition]]] = []
         ours = {"group.id": group, "on_commit": self._told, **_NEVER_JOINING}
         self._consumer = Consumer(broker.config(ours))
@@ -72,8 +79,14 @@ class _Member:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         error, done = self._outcomes[0]
         if error is not None:
-            raise KafkaException(error)
+            raise self._joined() if error.code() == _JOINED else KafkaException(error)
         return done
+
+    def _joined(self) -> ConfigError:
+        found = f"{self._broker.place}: consumers that have joined the group {self._group!r}"
+        hint = "choose a group_id that no other program has"
+        expected = "a group that is only told how far was read"
+        return ConfigError([Problem(f"{self._broker.at}.group_id", found, expected, hint)])
 
     def committed(self, places: list[TopicPartition], end_s: float) -> list[TopicPartition]:
         """What is committed."""

@@ -1,7 +1,8 @@
 """What librdkafka says on the side: why it has no connection, while a call just waits.
 
 A time-out does not know its reason. The clients of a process say it to their `error_cb`, or only to
-their log, whenever they are polled; the last few things about each broker are kept here.
+their log, whenever they are polled; the last few things about each broker are kept here, and
+whether it has ever let this process in: then a refusal may be one of a moment.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from confluent_kafka import KafkaError
 
 _KEPT: Final = 16
 _HEARD: Final[dict[Hashable, deque[tuple[float, KafkaError]]]] = {}
+_LET_IN: Final[set[Hashable]] = set()
 
 
 def hear(broker: Hashable, error: KafkaError) -> None:
@@ -25,3 +27,13 @@ def hear(broker: Hashable, error: KafkaError) -> None:
 def heard(broker: Hashable, since_s: float) -> list[KafkaError]:
     """What was said since then (`time.monotonic`), the last thing first."""
     return [error for at_s, error in [*_HEARD.get(broker, ())][::-1] if at_s >= since_s]
+
+
+def note_answer(broker: Hashable) -> None:
+    """Keep that `broker` has let this process in."""
+    _LET_IN.add(broker)
+
+
+def has_answered(broker: Hashable) -> bool:
+    """Whether `broker` has let this process in before."""
+    return broker in _LET_IN

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.errors import BrokerUnavailable, ConfigError, Problem, TidegateError
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.hearing import heard
+from tidegate.kafka.hearing import has_answered, heard
 
 _WITHOUT_REASON: Final = frozenset(
     {
@@ -77,6 +77,15 @@ _BROKEN_OFF: Final = re.compile(
     re.IGNORECASE,
 )
 """A handshake that was not refused: the broker went away meanwhile."""
+_NO_TOKEN: Final = re.compile(r"Failed to acquire SASL OAUTHBEARER token: ")
+_TOKEN_REFUSED: Final = re.compile(
+    r"\b(invalid_(client|grant|request|scope)|unauthorized_client|unsupported_grant_type)\b"
+)
+"""What an identity provider says (RFC 6749) that will say the same tomorrow; others are away."""
+_GRACE_S: Final = 3.0
+"""So long a cluster that has let this process in before may refuse: one of its brokers does so for
+a moment, or a token is late while the last one is still good.
+"""
 _PROTOCOL: Final = re.compile(r"SSL|security\.protocol|closed by peer")
 _AROUND: Final = re.compile(r"^(\w+://)?\S+/(bootstrap|\d+): |\s*\(after \d+ms in state .*\)$")
 """What librdkafka says around the reason: which thread, which state."""
@@ -100,8 +109,7 @@ def refusal(error: KafkaError | KafkaException, broker: Broker) -> TidegateError
         option, expected = blamed
         found = f"{broker.place}: {said}"
         return ConfigError([Problem(f"{broker.at}.{option}", found, expected, _HINTS[blamed])])
-    hint = f"{_AWAY}, and client.'security.protocol'" if _PROTOCOL.search(said) else _AWAY
-    return BrokerUnavailable(f"{broker.place}: {said}\n  hint: {hint}")
+    return BrokerUnavailable(f"{broker.place}: {said}\n  hint: {_to_check(said)}")
 
 
 def no_partition(broker: Broker, topic: str, number: int) -> ConfigError:
@@ -111,17 +119,30 @@ def no_partition(broker: Broker, topic: str, number: int) -> ConfigError:
 
 
 def final_refusal(broker: Broker, since_s: float) -> TidegateError | None:
-    """What makes it useless to wait any longer, of all that was said since (`time.monotonic`)."""
+    """What makes it useless to wait any longer, of all that was said since (`time.monotonic`).
+
+    `since_s` is when the wait began: of a cluster that has answered before it must have lasted.
+    """
+    if has_answered(broker) and time.monotonic() - since_s < _GRACE_S:
+        return None
     for error in heard(broker, since_s):
         if _blamed(error) is not None:
             return refusal(error, broker)
     return None
 
 
+def _to_check(said: str) -> str:
+    if _NO_TOKEN.search(said):
+        return "check that the token endpoint runs and can be reached"
+    return f"{_AWAY}, and client.'security.protocol'" if _PROTOCOL.search(said) else _AWAY
+
+
 def _blamed(error: KafkaError) -> tuple[str, str] | None:
     """What is to blame for an error that will stay; None if it may be over later."""
     shaking_hands = error.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION)
     if shaking_hands and _BROKEN_OFF.search(error.str()):
+        return None
+    if _NO_TOKEN.search(error.str()) and not _TOKEN_REFUSED.search(error.str()):
         return None
     return _NEVER_BETTER.get(error.code())
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import Consumer
 
 from tests.kafka_broker import KafkaServer
 from tidegate.errors import BrokerUnavailable, ConfigError
@@ -137,6 +138,28 @@ def test_a_group_has_what_was_committed_for_it(broker: Broker, pair: str) -> Non
 def test_a_commit_that_is_not_taken_is_told(broker: Broker, topic: str) -> None:
     with pytest.raises(ConfigError, match="Unknown topic or partition"):
         commit_group(broker, "g", {(topic, 0): 1, (topic, 9): 1})
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_has_members_listens_to_them_alone(
+    kafka_server: KafkaServer, pair: str, protocol: str
+) -> None:
+    broker, group = Broker(kafka_server.servers), f"{protocol}-group-of-{pair}"
+    ours = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    member = Consumer(broker.config(ours))
+    member.subscribe([pair])
+    while member.poll(0.1) is None:  # until it has joined
+        pass
+    with pytest.raises(ConfigError) as refused:
+        commit_group(broker, group, {(pair, 0): 1})
+    member.close()
+    assert str(refused.value).splitlines() == [
+        f"options.group_id: found {broker.place}: consumers that have joined the group '{group}', "
+        "expected a group that is only told how far was read",
+        "  hint: choose a group_id that no other program has",
+    ]
+    commit_group(broker, group, {(pair, 0): 1})
+    assert group_offsets(broker, group, [(pair, 0)]) == {(pair, 0): 1}
 
 
 def test_a_topic_is_made_with_its_settings_and_stays_as_it_is(

@@ -11,15 +11,17 @@ from tidegate.errors import BrokerUnavailable, ConfigError
 from tidegate.kafka import hearing
 from tidegate.kafka.asking import cluster_id, find_topics
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.hearing import hear, heard
+from tidegate.kafka.hearing import hear, heard, note_answer
 from tidegate.kafka.refusals import final_refusal, refusal, told
 
 BROKER = Broker("a:1", (("sasl.password", "hunter2"),), at="sources[0].options")
+NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token: "
 
 
 @pytest.fixture(autouse=True)
 def _nothing_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hearing, "_HEARD", {})
+    monkeypatch.setattr(hearing, "_LET_IN", set())
 
 
 @pytest.fixture
@@ -88,6 +90,28 @@ def test_a_handshake_that_a_broker_did_not_live_to_end_is_no_refusal(code: int, 
     assert final_refusal(BROKER, since_s) is None
 
 
+@pytest.mark.parametrize(
+    "said", ["Failed to connect to idp:443", "Server did not provide an error string"]
+)
+def test_a_token_that_is_late_is_no_refusal(said: str) -> None:
+    error = KafkaError(KafkaError._AUTHENTICATION, f"{NO_TOKEN}{said}")
+    refused = refusal(error, BROKER)
+    assert isinstance(refused, BrokerUnavailable)
+    hint = "check that the token endpoint runs and can be reached"
+    assert str(refused) == f"kafka a:1: {NO_TOKEN}{said}\n  hint: {hint}"
+    since_s = time.monotonic()
+    hear(BROKER, error)
+    assert final_refusal(BROKER, since_s) is None
+
+
+def test_a_token_that_is_refused_is_a_refusal_and_its_reason_holds_no_secret() -> None:
+    said = '{"error":"invalid_client","error_description":"hunter2, token=abc"}'
+    refused = refusal(KafkaError(KafkaError._AUTHENTICATION, f"{NO_TOKEN}{said}"), BROKER)
+    assert isinstance(refused, ConfigError)
+    told = f'{NO_TOKEN}{{"error":"invalid_client","error_description":"***, token=***'
+    assert refused.problems[0].found.startswith(f"kafka a:1: {told}")
+
+
 def test_what_librdkafka_says_around_the_reason_is_left_out() -> None:
     said = "sasl_ssl://a:1/bootstrap: no luck (after 0ms in state CONNECT, 1 identical error(s))"
     assert str(refusal(KafkaError(KafkaError._FAIL, said), BROKER)).startswith("kafka a:1: no luck")
@@ -141,6 +165,17 @@ def test_waiting_is_useless_only_after_a_refusal_that_stays() -> None:
     hear(BROKER, KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
     assert isinstance(final_refusal(BROKER, since_s), ConfigError)
     assert final_refusal(BROKER, time.monotonic() + 1) is None
+
+
+def test_a_cluster_that_has_let_us_in_may_refuse_for_a_moment() -> None:
+    since_s = time.monotonic()
+    note_answer(BROKER)
+    hear(BROKER, KafkaError(KafkaError._AUTHENTICATION, "credentials store unavailable"))
+    assert final_refusal(BROKER, since_s) is None
+    assert isinstance(final_refusal(BROKER, since_s - 3), ConfigError)
+    stranger = Broker("b:1")
+    hear(stranger, KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+    assert isinstance(final_refusal(stranger, since_s), ConfigError)
 
 
 def test_a_broker_that_is_away_is_given_up_in_time_with_the_reason(closed: Broker) -> None:

@@ -25,6 +25,7 @@ from tidegate.kafka.asking import (
     topic_config,
 )
 from tidegate.kafka.broker import Broker, BrokerOptions
+from tidegate.kafka.hearing import has_answered
 from tidegate.targets.kafka_transactions import Transactions
 
 PATIENT_MS = 20_000
@@ -56,6 +57,7 @@ def test_whom_the_broker_knows_is_let_in(known: KafkaServer) -> None:
     topic = known.new_topic()
     known.produce(topic, [b"1"])
     assert find_topics(broker(known), pattern=topic).keys() == {topic}
+    assert has_answered(broker(known))
     assert [record.value for record in known.records(topic)] == [b"1"]
 
 
@@ -73,6 +75,7 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(
         assert "options.client" in str(refused.value)
         assert "hunter2" not in repr(refused.value)
     assert time.monotonic() - begun_s < PATIENT_MS / 1000
+    assert not has_answered(wrong)
     assert "authentication" in caplog.text
     assert "hunter2" not in caplog.text
 
