@@ -19,7 +19,16 @@ from tidegate.pipeline import DataType
 from tidegate.sources.columns import arrow_type
 from tidegate.sources.decode_avro_bytes import block_of
 from tidegate.sources.decode_avro_schema import AvroSchema, avro_columns, parsed_schema
-from tidegate.sources.decode_avro_types import AvroType, Bytes, Real, Record, Union, Whole
+from tidegate.sources.decode_avro_types import (
+    Array,
+    AvroType,
+    Bytes,
+    Null,
+    Real,
+    Record,
+    Union,
+    Whole,
+)
 from tidegate.sources.decode_plain import text_of
 from tidegate.sources.decoding import (
     Decoded,
@@ -33,8 +42,10 @@ from tidegate.sources.decoding import (
 
 __all__ = ["AvroDecoder", "RegistryDecoder", "avro_columns"]
 
-_MOST_UNKNOWN: Final = 20
-"""So many numbers that the registry does not know are asked for, of some thousand values."""
+_MOST_UNKNOWN: Final = 1000
+"""So many numbers that the registry does not know are asked for, of some thousand values: bytes
+that are nothing of a registry's must not keep it busy, nor a few of them hide what it knows.
+"""
 
 _PROMOTED: Final[Mapping[str, tuple[str, ...]]] = {
     "int": ("long", "float", "double"),
@@ -44,6 +55,9 @@ _PROMOTED: Final[Mapping[str, tuple[str, ...]]] = {
     "binary": ("string",),
 }
 """What a column may be besides the type that was written, by Avro's rules."""
+
+_PLAIN: Final = (DataType("int"), DataType("long"), DataType("binary"))
+"""What times and decimals are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +176,63 @@ def reading_of(
     written, known = parsed_schema(writer), parsed_schema(reader)
     fields: dict[str, str] = {}
     constants: dict[str, pa.Scalar] = {}
+    read_as: dict[str, AvroType] = {}
     for name, kind in wanted:
-        source = written.field(name, known.aliases.get(name, ()))
-        if source is not None and source[1].kind is not None and _fits(source[1].kind, kind):
-            fields[name] = source[0]
-        elif source is None and (default := _default(known, name, kind)) is not None:
-            constants[name] = default
-        else:
+        origin = _origin(written, known, name, kind)
+        if isinstance(origin, pa.Scalar):
+            constants[name] = origin
+        elif origin is None or read_as.setdefault(*origin) != origin[1]:  # or read in two ways
             return None
-    return Reading(written.record, fields, constants)
+        else:
+            fields[name] = origin[0]
+    read = tuple((name, read_as.get(name, each)) for name, each in written.record.fields)
+    return Reading(Record(read), fields, constants)
+
+
+def _origin(
+    written: AvroSchema, known: AvroSchema, name: str, kind: DataType
+) -> tuple[str, AvroType] | pa.Scalar | None:
+    """Where a column comes from: a field and the type that it is read by, or what it always is."""
+    source = written.field(name, known.aliases.get(name, ()))
+    if source is None:
+        return _default(known, name, kind)
+    place, found = source
+    expected = dict(known.record.fields).get(name, found)
+    if found == Null() and isinstance(expected, Union) and found in expected.branches:
+        return pa.scalar(None, arrow_type(kind))
+    read_as = _as_known(found, expected)
+    return (place, read_as) if read_as.kind is not None and _fits(read_as.kind, kind) else None
+
+
+def _as_known(written: AvroType, known: AvroType) -> AvroType:
+    """The type by which values are read: the one that was written, or the reader's, if one of them
+    is but the number or the bytes that the other is made of.
+
+    Between two that say more than that, a reader's word could not be told from a mistake.
+    """
+    if written.kind is None or known.kind is None:
+        return written
+    known = _without_null(known)
+    if isinstance(written, Union):
+        return Union(
+            tuple(
+                each if isinstance(each, Null) else _as_known(each, known)
+                for each in written.branches
+            )
+        )
+    if isinstance(written, Array) and isinstance(known, Array):
+        return Array(_as_known(written.items, known.items))
+    plain = written.kind in _PLAIN or known.kind in _PLAIN
+    return known if plain and _made_of_the_same(written, known) else written
+
+
+def _made_of_the_same(one: AvroType, other: AvroType) -> bool:
+    if isinstance(one, Whole) and isinstance(other, Whole):
+        return one.bits == other.bits
+    if not isinstance(one, Bytes) or not isinstance(other, Bytes):
+        return False
+    text = DataType("string") in (one.kind, other.kind)
+    return one.width == other.width and not text
 
 
 def _fits(written: DataType, wanted: DataType) -> bool:
@@ -186,16 +248,20 @@ def _without_null(kind: AvroType) -> AvroType:
 def _default(schema: AvroSchema, name: str, kind: DataType) -> pa.Scalar | None:
     """A default as JSON has it, in the type of its column; None: there is none that fits."""
     try:
-        return _typed_default(schema, name, kind)
+        return _typed_default(schema.defaults[name], dict(schema.record.fields)[name], kind)
     except (pa.ArrowException, LookupError, ValueError, TypeError, OverflowError, AttributeError):
         return None
 
 
-def _typed_default(schema: AvroSchema, name: str, kind: DataType) -> pa.Scalar:
-    value: Any = schema.defaults[name]
-    known = _without_null(dict(schema.record.fields)[name])
+def _typed_default(value: Any, written: AvroType, kind: DataType) -> pa.Scalar:
+    known = _without_null(written)
     if value is None:
         return pa.scalar(None, arrow_type(kind))
+    if isinstance(known, Array) and kind.element is not None:
+        items = [_typed_default(item, known.items, kind.element) for item in value]
+        return pa.ListArray.from_arrays([0, len(items)], pa.array(items, arrow_type(kind.element)))[
+            0
+        ]
     if isinstance(known, Whole):
         sized = np.array([value * known.factor], f"i{known.bits // 8}")
         return pa.array(sized).view(arrow_type(known.kind)).cast(arrow_type(kind), safe=False)[0]
@@ -204,9 +270,8 @@ def _typed_default(schema: AvroSchema, name: str, kind: DataType) -> pa.Scalar:
     if isinstance(known, Bytes) and known.kind.decimal:
         number = int.from_bytes(value.encode("latin-1"), "big", signed=True)
         return pa.scalar(Decimal(f"{number}E-{kind.scale}"), arrow_type(kind))
-    if kind.name == "binary":
-        return pa.scalar(value.encode("latin-1"), pa.binary())
-    return pa.scalar(value, arrow_type(kind))
+    plain = value.encode("latin-1") if kind.name == "binary" else value
+    return pa.scalar(plain, arrow_type(kind))
 
 
 def decoded(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.sources.decode_avro_bytes import Block
@@ -25,9 +27,9 @@ def decimals_of(
     if spare.any():
         wrong |= ~_only_sign(block, start, spare)
     found = _numbers(block, start + spare, np.minimum(length, _BYTES), dtype.scale)
-    if (column := _fitting(found, dtype)) is not None:
-        return column, wrong
-    long = np.array([_fitting(found.slice(row, 1), dtype) is None for row in range(len(found))])
+    long = _longer(found, dtype)
+    if not long.any():
+        return found.cast(dtype), wrong
     kept = found.take(pa.array(np.arange(len(found)), mask=long))
     return kept.cast(dtype), wrong | long
 
@@ -52,11 +54,10 @@ def _numbers(block: Block, start: Int64s, length: Int64s, scale: int) -> pa.Arra
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(start), [None, buffer])
 
 
-def _fitting(found: pa.Array, dtype: pa.Decimal128Type) -> pa.Array | None:
-    """The decimals with the digits of the type; None where one has more."""
-    try:
-        column = found.cast(dtype)
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        return None
-    return column
+def _longer(found: pa.Array, dtype: pa.Decimal128Type) -> Bools:
+    """Which of the decimals have more digits than the type."""
+    nines = (9,) * dtype.precision
+    most, least = (pa.scalar(Decimal((sign, nines, -dtype.scale)), found.type) for sign in (0, 1))
+    fitting = pc.and_(pc.less_equal(found, most), pc.greater_equal(found, least))
+    long: Bools = ~fitting.to_numpy(zero_copy_only=False)
+    return long

@@ -4,13 +4,13 @@ msgspec reads each value by itself, which takes less time than Arrow's or Polars
 all of them as lines, and no value can run into its neighbour. What is JSON is decided strictly, as
 RFC 8259 has it: UTF-8 without a byte order mark, no NaN, no comma behind the last, nothing before
 or behind the object but blanks; also in keys that nobody asked for. Of a key that is there twice
-the last counts, though both must be of its type.
+the last counts, though both must be of its type. What is nested too deep is not read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -25,14 +25,26 @@ from tidegate.core.arrays import Bools
 from tidegate.errors import Problem
 from tidegate.pipeline import DataType
 from tidegate.sources.columns import arrow_type
+from tidegate.sources.decode_decimals import fitted_decimals, holds_decimals
 from tidegate.sources.decode_times import text_times
 from tidegate.sources.decoding import Decoded, chunks_of, joined, table_of, without
 
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What reading a value raises that is no JSON, or of other types than asked for."""
 
+_DEEPEST: Final = 200
+"""So many objects and arrays may lie within each other: far less than the stack of any caller has
+room for, or who asks would decide what is JSON.
+"""
+_OTHERS: Final = bytes({*range(256)} - {*b"[]{}"})
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""One level down, and one up again as a signed byte."""
+
 _UNREADABLE_KEY: Final = re.compile(r'[\\"\x00-\x1f]')
-_LARGEST_FLOAT: Final = float(np.finfo(np.float32).max)
+_BEYOND_FLOATS: Final = 3.4028235677973366e38
+"""The least number that is rounded to infinity. The largest float is less than 3.4028235e38, which
+is how it is written.
+"""
 
 
 def _whole(bits: int) -> Any:
@@ -45,7 +57,7 @@ _PYTHON: Final[Mapping[str, Any]] = {
     "short": _whole(16),
     "int": _whole(32),
     "long": _whole(64),
-    "float": Annotated[float, msgspec.Meta(ge=-_LARGEST_FLOAT, le=_LARGEST_FLOAT)],
+    "float": Annotated[float, msgspec.Meta(gt=-_BEYOND_FLOATS, lt=_BEYOND_FLOATS)],
     "double": float,
     "decimal": Decimal,
     "string": str,
@@ -82,6 +94,16 @@ class JsonDecoder:
 def readable_key(name: str) -> bool:
     """Whether a key can be asked for: those that must be written with escapes can not."""
     return _UNREADABLE_KEY.search(name) is None
+
+
+def nested_too_deep(value: bytes) -> bool:
+    """Whether a JSON text has more objects and arrays within each other than are read."""
+    if len(value) <= 2 * _DEEPEST or value.count(b"[") + value.count(b"{") <= _DEEPEST:
+        return False
+    without_escapes = value.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside_text = b"".join(without_escapes.split(b'"')[::2])
+    steps = np.frombuffer(outside_text.translate(_STEPS, _OTHERS), np.int8)
+    return bool(np.cumsum(steps, dtype=np.int64).max(initial=0) > _DEEPEST)
 
 
 class _Form(NamedTuple):
@@ -133,6 +155,8 @@ def _objects(values: Sequence[bytes | None], form: _Form, undecodable: Bools) ->
                 continue
             if not value.isascii():
                 value.decode()  # what is skipped is not looked at by msgspec
+            if nested_too_deep(value):
+                raise RecursionError("nested too deep")
             objects.append(read(value))
         except NOT_JSON:
             objects.append(nothing)
@@ -142,13 +166,11 @@ def _objects(values: Sequence[bytes | None], form: _Form, undecodable: Bools) ->
 
 def _column(cells: list[Any], kind: DataType, undecodable: Bools) -> pa.Array:
     """The cells in their type; rows whose cell has no place in it are marked."""
-    dtype = _as_read(kind)
-    try:
-        column = pa.array(cells, dtype)
-    except pa.ArrowInvalid:  # decimals with too many digits
-        column = pa.array([_fitting(cell, dtype) for cell in cells], dtype)
-        undecodable |= column.is_null().to_numpy(zero_copy_only=False) & ~_missing(cells)
-    return _with_times(column, kind, undecodable)
+    if holds_decimals(kind):
+        column, unfit = fitted_decimals(cells, kind)
+        undecodable |= unfit
+        return column
+    return _with_times(pa.array(cells, _as_read(kind)), kind, undecodable)
 
 
 def _as_read(kind: DataType) -> pa.DataType:
@@ -156,18 +178,6 @@ def _as_read(kind: DataType) -> pa.DataType:
     if kind.element is not None:
         return pa.list_(_as_read(kind.element))
     return pa.string() if kind.temporal else arrow_type(kind)
-
-
-def _fitting(cell: Any, dtype: pa.DataType) -> Any:
-    try:
-        pa.scalar(cell, dtype)
-    except pa.ArrowInvalid:
-        return None
-    return cell
-
-
-def _missing(cells: Iterable[Any]) -> Bools:
-    return np.array([cell is None for cell in cells], np.bool_)
 
 
 def _with_times(column: pa.Array, kind: DataType, undecodable: Bools) -> pa.Array:

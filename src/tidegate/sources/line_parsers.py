@@ -1,7 +1,8 @@
 """JSON and CSV: from lines of text to typed columns, strictly.
 
 A value that is not of its type stops the run; nothing becomes NULL in silence. Times are read as
-text first and then like event times: with a zone or as UTC, as far as a microsecond.
+text first and then like event times: with a zone or as UTC, as far as a microsecond. Decimals may
+have any exponent, as long as their column has all their digits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -18,6 +20,8 @@ from tidegate.errors import Problem
 from tidegate.pipeline import DataType
 from tidegate.pipeline.masking import shown
 from tidegate.sources.columns import arrow_type
+from tidegate.sources.decode_decimals import beyond_arrow, holds_decimals, text_decimals
+from tidegate.sources.decode_json import JsonDecoder
 from tidegate.sources.decode_times import text_times
 
 
@@ -42,10 +46,10 @@ class JsonLines:
 
     def parsed(self, lines: bytes, header: bytes, wanted: Mapping[str, DataType]) -> pa.Table:
         """The values of the keys wanted."""
-        schema = pa.schema([(name, _json_type(kind)) for name, kind in wanted.items()])
         if not lines.strip():
-            return schema.empty_table().cast(_schema(wanted))
-        return _typed(_read_json(lines, schema).select([*wanted]), wanted)
+            return _schema(wanted).empty_table()
+        columns = _json_columns(lines, wanted)
+        return pa.table([columns[name] for name in wanted], schema=_schema(wanted))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +101,11 @@ class CsvLines:
                 "and quotes inside a value written twice"
             )
         types = {
-            name: pa.string() if kind.temporal else arrow_type(kind)
+            name: pa.string() if kind.temporal or kind.decimal else arrow_type(kind)
             for name, kind in wanted.items()
         }
-        return _typed(self._read(lines, names, types), wanted)
+        columns = _typed(self._read(lines, names, types), wanted)
+        return pa.table([*columns.values()], schema=_schema(wanted))
 
     def _names(self, header: bytes) -> list[str]:
         return self._cells(header) if self.header else [*(self.names or ())]
@@ -147,21 +152,52 @@ def _schema(wanted: Mapping[str, DataType]) -> pa.Schema:
     return pa.schema([(name, arrow_type(kind)) for name, kind in wanted.items()])
 
 
-def _typed(table: pa.Table, wanted: Mapping[str, DataType]) -> pa.Table:
-    """Make times of the text that was read for them."""
-    columns = [
-        _time_of(name, table[name], kind) if kind.temporal else table[name]
-        for name, kind in wanted.items()
-    ]
-    return pa.table(columns, schema=_schema(wanted))
+def _typed(table: pa.Table, wanted: Mapping[str, DataType]) -> dict[str, Any]:
+    """The columns, with times and decimals made of the text that was read for them."""
+    return {name: _typed_column(name, table[name], kind) for name, kind in wanted.items()}
 
 
-def _time_of(name: str, text: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
-    times, unparsable = text_times(text, kind)
-    if unparsable is not None:
-        wrong = text.filter(pa.array(unparsable))[0].as_py()
-        raise ValueError(f"found {shown(wrong)} in column {name!r}, expected a {kind}")
-    return times
+def _typed_column(name: str, column: pa.ChunkedArray, kind: DataType) -> Any:
+    if column.type == arrow_type(kind):
+        return column
+    made, wrong = (text_times if kind.temporal else text_decimals)(column, kind)
+    if wrong is not None:
+        raise _misfit(column.filter(pa.array(wrong))[0].as_py(), name, kind)
+    return made
+
+
+def _json_columns(lines: bytes, wanted: Mapping[str, DataType]) -> dict[str, Any]:
+    """The columns; decimals are read by themselves where Arrow cannot, or must not, be asked.
+
+    It also refuses some that fit, such as 1.500 of type decimal(3,2).
+    """
+    decimals = {name: kind for name, kind in wanted.items() if holds_decimals(kind)}
+    if not decimals or not beyond_arrow(lines):
+        try:
+            return _columns_by_arrow(lines, wanted)
+        except pa.ArrowInvalid:
+            if not decimals:
+                raise
+    rest = {name: kind for name, kind in wanted.items() if name not in decimals}
+    columns = _columns_by_arrow(lines, rest)  # first, to tell what is no JSON at all
+    objects = [line for line in lines.split(b"\n") if line.strip()]
+    return columns | {name: _decimals(objects, name, kind) for name, kind in decimals.items()}
+
+
+def _columns_by_arrow(lines: bytes, wanted: Mapping[str, DataType]) -> dict[str, Any]:
+    schema = pa.schema([(name, _json_type(kind)) for name, kind in wanted.items()])
+    return _typed(_read_json(lines, schema), wanted)
+
+
+def _decimals(objects: Sequence[bytes], name: str, kind: DataType) -> pa.ChunkedArray:
+    found = JsonDecoder().decode(objects, {name: kind})
+    if found.undecodable is not None:
+        raise _misfit(objects[int(found.undecodable.argmax())].decode(errors="replace"), name, kind)
+    return found.rows.column(name)
+
+
+def _misfit(found: str, name: str, kind: DataType) -> ValueError:
+    return ValueError(f"found {shown(found)} in column {name!r}, expected a {kind}")
 
 
 def _inferred(schema: pa.Schema) -> dict[str, str]:

@@ -4,7 +4,8 @@ import datetime as dt
 import io
 import json
 import pickle
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -207,6 +208,35 @@ def test_a_decimal_has_at_most_as_many_digits_as_the_largest() -> None:
     too_many = b"\x20" + (10**38).to_bytes(16, "big")
     values = [*written(schema, {"x": most}, {"x": least}), too_many]
     assert decoded(schema, [*values]) == [{"x": most}, {"x": least}, None]
+
+
+def test_a_decimal_with_too_many_digits_makes_the_others_no_slower() -> None:
+    schema = record(x=DECIMAL)
+    [good] = written(schema, {"x": Decimal("1234.56")})
+    too_many = b"\x06" + (10**6).to_bytes(3, "big")
+    values = [good] * 2000
+    calls = calls_while(lambda: decoded(schema, values))
+    spoilt = [*values[:-1], too_many]
+    assert decoded(schema, spoilt) == [*[{"x": Decimal("1234.56")}] * 1999, None]
+    assert calls_while(lambda: decoded(schema, spoilt)) < 1.5 * calls
+
+
+def calls_while(act: Callable[[], object]) -> int:
+    """How many functions are called on the way."""
+    calls = 0
+
+    def counted(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    act()  # what is kept from one time to the next is there now
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return calls
 
 
 def test_a_decimal_with_more_digits_than_there_are_is_bytes() -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -11,8 +14,10 @@ from tidegate.errors import ConfigError
 from tidegate.pipeline import DataType
 from tidegate.sources.decode_inferring import infer_json
 from tidegate.sources.decode_json import JsonDecoder
+from tidegate.targets.rowtext import to_json
 
 UNDECODABLE = "undecodable"
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def read(value: bytes | None, kind: str, name: str = "a") -> Any:
@@ -106,6 +111,8 @@ def test_a_value_is_one_object(value: bytes | None, found: object) -> None:
         ('"NaN"', "double", UNDECODABLE),
         ("0.5", "float", 0.5),
         ("1e39", "float", UNDECODABLE),
+        ("3.4028235677973362e38", "float", LARGEST),
+        ("-3.4028235677973366e38", "float", UNDECODABLE),
         ("5", "string", UNDECODABLE),
         ("true", "string", UNDECODABLE),
         ('{"b": 1}', "string", UNDECODABLE),
@@ -117,7 +124,17 @@ def test_a_value_is_one_object(value: bytes | None, found: object) -> None:
         ("5.255", "decimal(10,2)", UNDECODABLE),
         ("123456789", "decimal(10,2)", UNDECODABLE),
         ("1e999999999", "decimal(10,2)", UNDECODABLE),
+        ("1e-999999999", "decimal(10,2)", UNDECODABLE),
+        ("5e-41", "decimal(10,2)", UNDECODABLE),
+        ("5e-42", "decimal(10,2)", UNDECODABLE),
+        ("1e-231", "decimal(10,2)", UNDECODABLE),
+        ("0e-9999999", "decimal(10,2)", Decimal("0.00")),
+        ("0e999999999", "decimal(10,2)", Decimal("0.00")),
+        (f"15{'0' * 50}e-51", "decimal(10,2)", Decimal("1.50")),
+        ("1e-99999999999999999999", "decimal(10,2)", UNDECODABLE),
         ('"NaN"', "decimal(10,2)", UNDECODABLE),
+        ('"sNaN"', "decimal(10,2)", UNDECODABLE),
+        ('"Infinity"', "decimal(10,2)", UNDECODABLE),
         ('"five"', "decimal(10,2)", UNDECODABLE),
         ("true", "decimal(10,2)", UNDECODABLE),
         ("[1, null]", "array<long>", [1, None]),
@@ -126,6 +143,8 @@ def test_a_value_is_one_object(value: bytes | None, found: object) -> None:
         ("1", "array<long>", UNDECODABLE),
         ("[[1], null]", "array<array<int>>", [[1], None]),
         ("[5.255]", "array<decimal(10,2)>", UNDECODABLE),
+        ("[1e-999999999]", "array<decimal(10,2)>", UNDECODABLE),
+        ("[[1], [null, 0e-9999999]]", "array<array<decimal(1,0)>>", [[1], [None, 0]]),
         ('["2026-01-02", null]', "array<date>", [dt.date(2026, 1, 2), None]),
         ('[["soon"]]', "array<array<date>>", UNDECODABLE),
     ],
@@ -134,6 +153,37 @@ def test_a_value_of_another_type_makes_its_record_undecodable(
     written: str, kind: str, found: object
 ) -> None:
     assert read(b'{"a": %s}' % written.encode(), kind) == found
+
+
+@pytest.mark.parametrize("number", [LARGEST, -LARGEST, 1e-45, 0.1])
+def test_a_float_that_a_target_wrote_is_read(number: float) -> None:
+    floats = pl.DataFrame({"a": pl.Series([number], dtype=pl.Float32)})
+    assert read(to_json(floats)[0], "float") == floats["a"][0]
+
+
+@pytest.mark.parametrize("frames", [0, 300])
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (b'{"a": 1, "b": ' + b"[" * 199 + b"]" * 199 + b"}", 1),
+        (b'{"a": 1, "b": ' + b"[" * 200 + b"]" * 200 + b"}", UNDECODABLE),
+        (b'{"b": ' * 199 + b"{}" + b"}" * 199, None),
+        (b'{"b": ' * 200 + b"{}" + b"}" * 200, UNDECODABLE),
+        (b'{"a": 1, "b": [' + b"[{}]," * 999 + b"[]]}", 1),
+        (b'{"a": 1, "b": "' + rb"\\\"[" * 999 + b'", "c": "' + b"{" * 999 + b'"}', 1),
+        (b'{"a": 1, "b": "]", "c": ' + b'["}",' * 200 + b"1" + b"]" * 200 + b"}", UNDECODABLE),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_how_deep_a_value_may_be_nested_is_not_for_the_stack_to_say(
+    value: bytes, found: object, frames: int
+) -> None:
+    assert below(frames, lambda: read(value, "long")) == found
+
+
+def below(frames: int, act: Callable[[], Any]) -> Any:
+    """What comes of it that many calls further down."""
+    return below(frames - 1, act) if frames else act()
 
 
 NOON = dt.datetime(2026, 1, 2, 12, 0, tzinfo=dt.UTC)
@@ -213,6 +263,36 @@ def test_keys_with_values_of_several_types_are_told_all_at_once() -> None:
         f"columns.a: found long and string in the first records, expected one type{hint}\n"
         f"columns.b: found array<long> and long in the first records, expected one type{hint}"
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([b'{"a": [[]]}'], "array<array<string>>"),
+        ([b'{"a": [null, []]}'], "array<array<string>>"),
+        ([b'{"a": [[]]}', b'{"a": []}', b'{"a": [[1], null]}'], "array<array<long>>"),
+        ([b'{"a": [[], [1]]}', b'{"a": [[0.5]]}'], "array<array<double>>"),
+    ],
+)
+def test_an_array_of_nothing_may_be_one_of_anything(values: list[bytes], found: str) -> None:
+    assert infer_json(values) == {"a": found}
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([b'{"a": []}', b'{"a": 1}'], "array<string> and long"),
+        ([b'{"a": [1, []]}'], "array<array<string>> and array<long>"),
+    ],
+)
+def test_an_array_of_nothing_is_no_single_value(values: list[bytes], found: str) -> None:
+    with pytest.raises(ConfigError, match=f"columns.a: found {found} in the first records"):
+        infer_json(values)
+
+
+def test_what_is_nested_too_deep_or_has_no_name_is_not_inferred() -> None:
+    deep = b'{"a": ' + b"[" * 900 + b"]" * 900 + b"}"
+    assert infer_json([deep, b'{"": 1, "b": 2}']) == {"b": "long"}
 
 
 def test_nothing_is_inferred_from_nothing() -> None:

@@ -17,6 +17,7 @@ from tidegate.errors import BrokerUnavailable, ConfigError
 from tidegate.kafka import registry as of_kafka
 from tidegate.kafka.registry import fetch_schema, schema_by_id
 from tidegate.pipeline import DataType
+from tidegate.sources import decode_avro
 from tidegate.sources.decode_avro import RegistryDecoder, avro_columns
 
 
@@ -112,7 +113,21 @@ def test_what_is_no_registry_is_told_although_it_does_not_know_a_number(
         decoded(RegistryDecoder(registry.address, READER), [b"\0\0\0\0\5x"])
 
 
-def test_few_of_many_unknown_numbers_are_asked_for(registry: SchemaRegistry) -> None:
+def test_a_schema_is_found_behind_others_that_nobody_knows(registry: SchemaRegistry) -> None:
+    registry.add(5, V1)
+    registry.add(100_123, V2)
+    often = written(5, V1, {"n": 1, "old": "x"})
+    once = written(100_123, V2, {"n": 2, "more": "y"})
+    strange = [b"\0" + number.to_bytes(4, "big") + b"x" for number in range(600, 620)]
+    found = decoded(RegistryDecoder(registry.address, READER), [*[often] * 500, once, *strange])
+    rows = [*[{"n": 1, "more": None}] * 500, {"n": 2, "more": "y"}]
+    assert found == [*rows, *[None] * 20]
+
+
+def test_few_of_many_unknown_numbers_are_asked_for(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode_avro, "_MOST_UNKNOWN", 20)
     registry.add(900, V1)
     good = written(900, V1, {"n": 1, "old": "x"})
     bad = [b"\0" + number.to_bytes(4, "big") + b"x" for number in range(100, 300)]
@@ -200,6 +215,90 @@ def test_records_that_cannot_be_read_by_the_schema_are_undecodable(
     assert found == [{"n": 2, "more": "y"}, None]
 
 
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("items", "default", "found"),
+    [
+        (MILLIS, [1000], [dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)]),
+        (["null", MILLIS], [None, 0], [None, dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]),
+        ("bytes", ["\xff"], [b"\xff"]),
+        (MONEY, ["\x00\x64"], [Decimal("1.00")]),
+        ("double", ["-INF", 1], [-math.inf, 1.0]),
+        (
+            {"type": "array", "items": MILLIS},
+            [[], [1]],
+            [[], [dt.datetime(1970, 1, 1, 0, 0, 0, 1000, dt.UTC)]],
+        ),
+        ("long", [], []),
+    ],
+)
+def test_defaults_within_arrays_are_those_of_their_type(
+    registry: SchemaRegistry, items: Any, default: Any, found: Any
+) -> None:
+    registry.add(1, V1)
+    reader = record(a("x", {"type": "array", "items": items}, default=default))
+    decoder = RegistryDecoder(registry.address, reader)
+    assert decoded(decoder, [written(1, V1, {"n": 5, "old": "x"})]) == [{"x": found}]
+
+
+SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
+DATE = {"type": "int", "logicalType": "date"}
+FIXED = {"type": "fixed", "name": "F", "size": 4}
+
+
+@pytest.mark.parametrize(
+    ("writer", "value", "reader", "found"),
+    [
+        ("long", 1000, MILLIS, SECOND),
+        (MILLIS, SECOND, "long", 1000),
+        (["null", "long"], 1000, [MILLIS, "null"], SECOND),
+        (["null", "long"], None, [MILLIS, "null"], None),
+        ("int", 1, DATE, dt.date(1970, 1, 2)),
+        (DATE, dt.date(1970, 1, 2), "int", 1),
+        ("bytes", b"\0\x64", MONEY, Decimal("1.00")),
+        (MONEY, Decimal("1.00"), "bytes", b"\x64"),
+        (FIXED, b"\0\0\0\x64", {**FIXED, **MONEY, "type": "fixed"}, Decimal("1.00")),
+        (
+            {"type": "array", "items": "long"},
+            [1000],
+            {"type": "array", "items": MILLIS},
+            [SECOND],
+        ),
+        ("null", None, ["null", "string"], None),
+        (MILLIS, SECOND, {"type": "long", "logicalType": "timestamp-micros"}, SECOND),
+    ],
+)
+def test_what_a_number_means_may_be_said_later(
+    registry: SchemaRegistry, writer: Any, value: Any, reader: Any, found: Any
+) -> None:
+    schema = record(a("x", writer), a("n", "int"))
+    registry.add(1, schema)
+    decoder = RegistryDecoder(registry.address, record(a("n", "int"), a("x", reader)))
+    assert decoded(decoder, [written(1, schema, {"x": value, "n": 5})]) == [{"n": 5, "x": found}]
+
+
+@pytest.mark.parametrize(
+    ("writer", "value", "reader"),
+    [
+        (MILLIS, SECOND, {"type": "long", "logicalType": "local-timestamp-micros"}),
+        (MONEY, Decimal("1.00"), {**MONEY, "scale": 1}),
+        ("string", "x", MONEY),
+        ("null", None, "string"),
+        ("int", 5, MILLIS),
+    ],
+)
+def test_what_two_schemas_say_differently_is_undecodable(
+    registry: SchemaRegistry, writer: Any, value: Any, reader: Any
+) -> None:
+    schema = record(a("x", writer))
+    registry.add(1, schema)
+    decoder = RegistryDecoder(registry.address, record(a("x", reader)))
+    assert decoded(decoder, [written(1, schema, {"x": value})]) == [None]
+
+
 def test_no_number_may_be_a_default(registry: SchemaRegistry) -> None:
     registry.add(1, V1)
     reader = record(a("n", "int"), a("share", "double", default="NaN"))
@@ -209,9 +308,16 @@ def test_no_number_may_be_a_default(registry: SchemaRegistry) -> None:
     assert math.isnan(row["share"])
 
 
-@pytest.mark.parametrize(("kind", "default"), [("long", 2**70), ("bytes", "€")])
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("long", 2**70),
+        ("bytes", "€"),
+        ({"type": "array", "items": "bytes"}, ["€"]),
+    ],
+)
 def test_a_default_that_cannot_be_makes_records_undecodable(
-    registry: SchemaRegistry, kind: str, default: Any
+    registry: SchemaRegistry, kind: Any, default: Any
 ) -> None:
     registry.add(1, V1)
     decoder = RegistryDecoder(registry.address, record(a("x", kind, default=default)))
