@@ -162,6 +162,19 @@ class Marks:
         marks = {each: Mark(found.before, _bounded(found.note())) for each, found in sent.items()}
         self.transactions.mark(self.group(reason), marks)
 
+    def renew(self) -> None:
+        """Commit all that was read once more, as it is now: nobody else moves it.
+
+        The cluster forgets what a group says of a partition a while after that was committed,
+        whatever else moves on in the meantime.
+        """
+        read = {each: self.transactions.marked(each, self.partitions) for each in self.known}
+        marked = {group: marks for group, marks in read.items() if marks}
+        if marked:
+            with self.transactions.transaction():
+                for group, marks in marked.items():
+                    self.transactions.mark(group, marks)
+
     def _group(self, reason: str, to_topic: str | None) -> str:
         named = f"{self.transactions.id}/{safe_name(reason)}"
         return named if to_topic is None else f"{named}/to/{to_topic}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tidegate.kafka.asking import Partition
 from tidegate.kafka.broker import Broker
@@ -16,6 +16,20 @@ def records_of_channel(
     """Those that say so in their headers, in the order of each partition."""
     found = records_in(broker, topic, ends)
     return (each for each in found if is_of(each, pipeline, channel))
+
+
+def some_at_a_time(records: Iterable[Record], most: int, most_bytes: int) -> Iterator[list[Record]]:
+    """So many in their order, with values of so many bytes together; one that is longer alone."""
+    some, held_bytes = list[Record](), 0
+    for each in records:
+        length = len(each.value or b"")
+        if some and (len(some) == most or held_bytes + length > most_bytes):
+            yield some
+            some, held_bytes = [], 0
+        some.append(each)
+        held_bytes += length
+    if some:
+        yield some
 
 
 def is_of(record: Record, pipeline: str, channel: str) -> bool:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, TypeAlias
 
 from tidegate.cli.dlq_letters import DeadLetter, Letter, dead_letter
@@ -20,7 +19,7 @@ from tidegate.cli.dlq_listing import channel_of
 from tidegate.cli.dlq_marks import Marks, Progress, Sent
 from tidegate.cli.dlq_passing import SENT_BEFORE, Fate, Passage
 from tidegate.cli.dlq_plan import ReplayPlan
-from tidegate.cli.dlq_reading import records_of_channel
+from tidegate.cli.dlq_reading import records_of_channel, some_at_a_time
 from tidegate.cli.dlq_resolving import Resolver, Terms
 from tidegate.cli.dlq_sources import Sources, check_cluster
 from tidegate.cli.state_text import plain
@@ -36,13 +35,13 @@ from tidegate.targets.kafka_transactions import Headers, Transactions
 from tidegate.targets.names import safe_name
 
 _AT_ONCE: Final = 1_000
-"""Letters in a transaction."""
+_AT_ONCE_BYTES: Final = 32 * 2**20
+"""Letters in a transaction, and how long they are together: topics for them take some of 8 MiB."""
 _ANY_LENGTH: Final = 1_000_000_000
 _TOGETHER_BYTES: Final = 16_384
 """Records were in a topic before, however long they are; and few are sent together, as other
 clients do: topics may take short ones only.
 """
-_REPLAYED_HEADER: Final = "tidegate.replayed"
 _NO_ROW: Final = "no row that was turned away"
 
 _Progress: TypeAlias = dict[tuple[str, Partition], Progress]
@@ -74,7 +73,11 @@ class Replay:
         check_cluster(broker, sources, channel)
         with (
             Resolver.opened(
-                broker, Sources(sources), terms, sided=has_sides(pipeline, channel)
+                broker,
+                options.topic,
+                Sources(sources),
+                terms,
+                sided=has_sides(pipeline, channel),
             ) as resolver,
             _transactions(broker, pipeline.name, channel) as transactions,
         ):
@@ -91,8 +94,8 @@ class Replay:
     def batches(self, ends: Mapping[Partition, int]) -> Iterator[Sequence[DeadLetter | None]]:
         """The letters of this pipeline and channel, some at a time; None for what is no row."""
         found = records_of_channel(self.broker, self.topic, self.pipeline.name, self.channel, ends)
-        letters = map(dead_letter, found)
-        return iter(lambda: [*islice(letters, _AT_ONCE)], [])
+        for some in some_at_a_time(found, _AT_ONCE, _AT_ONCE_BYTES):
+            yield [dead_letter(each) for each in some]
 
     def passage(self, before: dict[bytes, int]) -> Passage:
         """A pass through the topic; see `Passage`."""
@@ -138,9 +141,8 @@ class Replay:
         }
 
     def _send_one(self, letter: Letter) -> None:
-        record, dead = letter.record, letter.dead
-        place = f"{self.topic}/{dead.partition}/{dead.offset}"
-        said: Headers = [*record.headers, (_REPLAYED_HEADER, place)]
+        record = letter.record
+        said: Headers = [*record.headers]
         self.marks.transactions.send_one(
             letter.topic, record.key, record.value, said, _sending_ms(letter.sent_ms)
         )
@@ -158,7 +160,19 @@ def has_sides(pipeline: Pipeline, channel: str) -> bool:
 
 
 def plan_of(replay: Replay, reason: str | None) -> ReplayPlan:
-    """What is to be sent, of all reasons or of one; the topics that it goes to must be there."""
+    """What is to be sent, of all reasons or of one; the topics that it goes to must be there.
+
+    What was sent before is remembered anew, whatever becomes of this.
+    """
+    plan, reasons = _counted(replay, reason)
+    replay.marks.renew()
+    _check_reason(reason, reasons)
+    _check_topics(replay.broker, {topic for _, topic in plan.letters})
+    return plan
+
+
+def _counted(replay: Replay, reason: str | None) -> tuple[ReplayPlan, set[str]]:
+    """What is to be sent, and the reasons that letters have."""
     ends = ends_of(replay.broker, replay.topic)
     plan = ReplayPlan(channel=replay.channel, reason=reason, ends=ends)
     passage, reasons = replay.passage(plan.before), set[str]()
@@ -170,9 +184,7 @@ def plan_of(replay: Replay, reason: str | None) -> ReplayPlan:
             partition = (replay.topic, fate.dead.partition)
             plan.add(fate, elsewhere=replay.marks.elsewhere(fate.dead, partition))
     plan.unsendable += Counter()  # without what is counted 0 times
-    _check_reason(reason, reasons)
-    _check_topics(replay.broker, {topic for _, topic in plan.letters})
-    return plan
+    return plan, reasons
 
 
 def _problems(pipeline: Pipeline, channel: str, sources: Sequence[Source]) -> Iterator[Problem]:

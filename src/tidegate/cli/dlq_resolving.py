@@ -5,23 +5,19 @@ letters -> [fetch] records that are still there -> raw bytes -> columns, if that
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tidegate.cli.dlq_letters import How, Letter, Origin, Unsendable
+from tidegate.cli.dlq_destinations import Destinations
+from tidegate.cli.dlq_letters import DeadLetter, How, Letter, Origin, Unsendable
 from tidegate.cli.dlq_rebuilding import rebuilt_value
 from tidegate.cli.dlq_sources import Sources
-from tidegate.errors import ConfigError
-from tidegate.kafka.asking import topic_config
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.fetching import Fetched, Fetcher, Place
 
-_BEFORE: Final = "message.timestamp.before.max.ms"
-_AFTER: Final = "message.timestamp.after.max.ms"
-_NOW: Final = "--now sends them with the time of now"
+_REPLAYED_HEADER: Final = "tidegate.replayed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +37,22 @@ class Resolver:
     """Makes records of letters."""
 
     broker: Broker
+    topic: str
+    """Where the letters are."""
     sources: Sources
     terms: Terms
     sided: bool
     """Whether rows have a column with their side of a join."""
+    destinations: Destinations
     _fetchers: dict[Broker, Fetcher] = field(default_factory=dict)
-    _configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     @contextmanager
     def opened(
-        cls, broker: Broker, sources: Sources, terms: Terms, *, sided: bool
+        cls, broker: Broker, topic: str, sources: Sources, terms: Terms, *, sided: bool
     ) -> Iterator[Resolver]:
         """Its consumers are closed behind it."""
-        resolver = cls(broker, sources, terms, sided)
+        resolver = cls(broker, topic, sources, terms, sided, Destinations(broker))
         try:
             yield resolver
         finally:
@@ -86,9 +84,14 @@ class Resolver:
         if topic is None:
             raise Unsendable("rows that do not say their topic: --to-topic says where they go")
         record, how = self._record(origin, found)
+        sent = replace(record, headers=(*record.headers, self._replayed(origin.letter)))
         sent_ms = None if self.terms.now else record.timestamp_ms
-        self._check_time(topic, sent_ms)
-        return Letter(origin.letter, topic, record, how, sent_ms)
+        self.destinations.check(topic, sent, sent_ms)
+        return Letter(origin.letter, topic, sent, how, sent_ms)
+
+    def _replayed(self, letter: DeadLetter) -> tuple[str, bytes]:
+        """The header that says where the dead letter is."""
+        return _REPLAYED_HEADER, f"{self.topic}/{letter.partition}/{letter.offset}".encode()
 
     def _record(self, origin: Origin, found: Fetched | None) -> tuple[Fetched, How]:
         if found is not None and origin.is_of(found):
@@ -109,23 +112,3 @@ class Resolver:
         if source is None:
             raise Unsendable("rows whose records are gone, and of which source is unclear")
         return rebuilt_value(origin.letter.row, source, sided=self.sided)
-
-    def _check_time(self, topic: str, timestamp_ms: int | None) -> None:
-        """Records that the topic refuses would keep all others from being sent."""
-        if timestamp_ms is None:
-            return
-        age_ms = time.time_ns() // 1_000_000 - timestamp_ms
-        for setting, value in ((_BEFORE, age_ms), (_AFTER, -age_ms)):
-            if value > int(self._config(topic).get(setting, value)):
-                raise Unsendable(f"times that {setting} of topic {topic} refuses: {_NOW}")
-
-    def _config(self, topic: str) -> Mapping[str, str]:
-        """Its settings, where anybody may ask for them and they count."""
-        if topic not in self._configs:
-            try:
-                found = topic_config(self.broker, topic)
-            except ConfigError:
-                found = {}
-            own_time = found.get("message.timestamp.type") != "LogAppendTime"
-            self._configs[topic] = found if own_time else {}
-        return self._configs[topic]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +10,7 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.kafka.asking import cluster_id
 from tidegate.kafka.broker import Broker, BrokerOptions
 from tidegate.pipeline import Source
+from tidegate.pipeline.topics import option_naming
 
 _ADDRESS: Final = ("bootstrap_servers", "client", "timeout_ms")
 
@@ -37,12 +36,7 @@ class Sources:
 
 
 def _reads(source: Source, topic: str) -> bool:
-    options = source.options
-    if (pattern := options.get("topic_pattern")) is not None:
-        with suppress(re.error):
-            return re.fullmatch(str(pattern), topic) is not None
-    topics = options.get("topics") or options.get("topic") or ()
-    return topic in ((topics,) if isinstance(topics, str) else topics)
+    return option_naming(source.options, topic) is not None
 
 
 def _reading(source: Source) -> tuple[object, ...]:

@@ -25,6 +25,14 @@ def nulls(count: int, dtype: pl.DataType) -> pl.Series:
     return pl.Series([None], dtype=dtype).new_from_index(0, count)
 
 
+def with_schema(frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
+    """The rows with exactly these columns, in their order; what a row does not have is NULL."""
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in schema.items()
+    )
+
+
 def unused_name(name: str, columns: Collection[str]) -> str:
     """The name, with underscores before it if a user's column has it."""
     while name in columns:

@@ -172,6 +172,11 @@ class PipelineWatermark:
         """The sources that are idle now."""
         return frozenset(self.idle_since_us)
 
+    def idleness_us(self, key: str) -> int:
+        """How long a source may be silent before it is idle."""
+        own_us = self.sources[key].idleness_us
+        return self.source_idleness_us if own_us is None else own_us
+
     def parted(self, source: str, partitions: Iterable[int]) -> PipelineWatermark:
         """With a watermark for each of the partitions that a source has, in place of its own.
 
@@ -204,7 +209,7 @@ class PipelineWatermark:
         quiet = [key for key, outcome in outcomes.items() if outcome == Poll.NOTHING]
         woken = self._woken(outcomes.keys() - set(quiet))
         since_us = {**dict.fromkeys(quiet, now_us), **woken.quiet_since_us}
-        idle_from_us = {key: plus(since_us[key], self._idleness_us(key)) for key in quiet}
+        idle_from_us = {key: plus(since_us[key], self.idleness_us(key)) for key in quiet}
         became_idle_us = {
             key: from_us for key, from_us in idle_from_us.items() if from_us <= now_us
         }
@@ -302,10 +307,6 @@ class PipelineWatermark:
             quiet_since_us={},
             idle_since_us={},
         )
-
-    def _idleness_us(self, key: str) -> int:
-        own_us = self.sources[key].idleness_us
-        return self.source_idleness_us if own_us is None else own_us
 
     def _woken(self, keys: Collection[str]) -> PipelineWatermark:
         self._check_known(keys)

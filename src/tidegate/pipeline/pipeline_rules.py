@@ -12,11 +12,14 @@ from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import check_join_columns
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.paths import located
+from tidegate.pipeline.topics import option_that_reads
 from tidegate.pipeline.validation import readable
 from tidegate.pipeline.wording import did_you_mean
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
+    from tidegate.pipeline.source import Source
+    from tidegate.pipeline.target import Target
     from tidegate.pipeline.window import Window
 
 REJECTED: Final = "rejected"
@@ -139,6 +142,17 @@ def channels_are_used(pipeline: Pipeline) -> Problems:
             yield Problem(f"channels.{name}", shown(name), listed(sorted(used)), hint)
 
 
+def nothing_sent_is_read(pipeline: Pipeline) -> Problems:
+    """What goes out of a pipeline does not come back: it would go round for ever."""
+    places = ["target", *(f"channels.{name}" for name in pipeline.channels)]
+    targets = [pipeline.target, *pipeline.channels.values()]
+    sources = [*readable(pipeline.sources, "name", "format", "options")]
+    for nth, target in readable(targets, "format", "options"):
+        for _, source in sources:
+            if (option := option_that_reads(source, target)) is not None:
+                yield _read_again(f"{places[nth]}.options.topic", target, source, option)
+
+
 def columns_fit(pipeline: Pipeline) -> Problems:
     """Where sources declare their columns, operators read what is there."""
     columns, inputs = columns_of(pipeline), inputs_of(pipeline)
@@ -165,6 +179,7 @@ PIPELINE: Final = (
     late_rows_have_a_channel,
     results_have_their_own_channel,
     channels_are_used,
+    nothing_sent_is_read,
     columns_fit,
 )
 
@@ -205,6 +220,15 @@ def _refused_emit(at: str, window: Window, target: str) -> Problem:
         f"targets that take {window.emit!r}{reopens}: postgres or delta with mode='upsert', "
         "kafka with options.key, memory, console",
     )
+
+
+def _read_again(at: str, target: Target, source: Source, option: str) -> Problem:
+    pattern = f" {shown(source.options[option])}" if option == "topic_pattern" else ""
+    topic, reader = shown(target.options["topic"]), shown(source.name)
+    found = f"{topic}, which source {reader} reads by its {option}{pattern}"
+    expected = "a topic that the pipeline does not read: its rows would come back for ever"
+    another = "that the pattern does not match" if pattern else "that is not read"
+    return Problem(at, found, expected, f"write to a topic with a name {another}")
 
 
 def _column_problems(window: Window, inputs: Mapping[str, Columns]) -> Sequence[Problem]:

@@ -491,6 +491,40 @@ def test_a_reason_is_replayed_without_the_others(letterbox: Letterbox) -> None:
     assert "there is nothing to send" in letterbox.replay().output
 
 
+def commits(made: Letterbox) -> dict[tuple[str, int], list[int]]:
+    """The offsets that replays committed, by reason and partition, in the cluster's own topic.
+
+    The cluster forgets one a while after the last commit of its partition.
+    """
+    names = rb"tidegate\.clicks/rejected/replay/(.+)..%s" % made.dead["rejected"].encode()
+    commit = re.compile(rb"\x00\x01.." + names + rb"(.{4})", re.DOTALL)
+    found: dict[tuple[str, int], list[int]] = {}
+    for record in seen(made.server, "__consumer_offsets"):
+        if place := commit.fullmatch(record.key or b""):
+            reason, partition = place[1].decode(), int.from_bytes(place[2])
+            offset = int.from_bytes((record.value or b"")[2:10])
+            found.setdefault((reason, partition), []).append(offset)
+    return found
+
+
+def test_each_replay_renews_all_that_is_remembered(
+    tmp_path: Path, kafka_server: KafkaServer
+) -> None:
+    """Of other reasons too, if there is nothing to send, and if nothing can be."""
+    made = Letterbox(tmp_path, kafka_server, dead_partitions=1)
+    made.turn_away(raw(made, b"1"), {"user": "ann"}, raw(made, b"2"))
+    assert made.replay().exit_code == 0
+    assert commits(made) == {("unparsable", 0): [1]}
+    made.turn_away(raw(made, b"3", reason="future"))
+    assert made.replay("--reason", "future").exit_code == 0
+    assert commits(made) == {("unparsable", 0): [1, 1], ("future", 0): [5]}
+    assert "there is nothing to send" in made.replay().output
+    assert commits(made) == {("unparsable", 0): [1] * 3, ("future", 0): [5] * 2}
+    assert "found no topic gone" in made.replay("--to-topic", "gone").output
+    assert commits(made) == {("unparsable", 0): [1] * 4, ("future", 0): [5] * 3}
+    assert "3 rows were sent before" in made.replay().output
+
+
 def kill_in_second_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with Ctrl-C, of a replay that sends four letters in one; those behind it live."""
     monkeypatch.setattr("tidegate.cli.dlq_replaying._AT_ONCE", 4)
@@ -516,6 +550,19 @@ def test_a_replay_that_is_killed_goes_on_where_it_was(
     assert len(letterbox.sent()) == 4
     assert letterbox.replay().exit_code == 0
     assert sorted(each.value or b"" for each in letterbox.sent()) == [b"%d" % n for n in range(10)]
+
+
+def test_few_letters_that_are_long_are_held_at_once(
+    tmp_path: Path, kafka_server: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Letterbox(tmp_path, kafka_server, dead_partitions=1)
+    made.turn_away(*(raw(made, b"x" * each) for each in (10, 10, 3_000, 10, 1_500)))
+    monkeypatch.setattr("tidegate.cli.dlq_replaying._AT_ONCE_BYTES", 4_000)
+    with Replay.opened(load_pipeline(made.file).pipeline, "rejected", Terms()) as opened_:
+        held = [*opened_.batches(plan_of(opened_, None).ends)]
+        assert [[each and each.offset for each in some] for some in held] == [[0, 1], [2], [3, 4]]
+    assert made.replay().exit_code == 0
+    assert len(made.sent()) == 5
 
 
 def test_what_cannot_be_sent_is_never_taken_for_sent(
@@ -587,6 +634,56 @@ def test_times_that_a_topic_refuses_do_not_keep_others_from_being_sent(
     assert [each.value for each in letterbox.sent(picky)] == [b"new", b"old"]
     assert letterbox.replay().exit_code == 0
     assert min(each.timestamp_ms for each in letterbox.sent()) == 1  # 0 would be now
+
+
+def test_records_that_a_topic_is_too_small_for_do_not_keep_others_from_being_sent(
+    letterbox: Letterbox,
+) -> None:
+    """Whatever is told to be short enough is taken, up to the last bytes around it."""
+    small = letterbox.server.new_topic(config={"max.message.bytes": "20000"})
+    lengths = [5, *range(19_800, 20_000, 10), 30_000]
+    letterbox.turn_away(*(raw(letterbox, secrets.token_bytes(each)) for each in lengths))
+    done = letterbox.replay("--to-topic", small)
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "sent"), done.output
+    sent = sorted(len(each.value or b"") for each in letterbox.sent(small))
+    assert sent == lengths[: len(sent)]
+    assert {5, 19_800} <= {*sent} < {*lengths}
+    why = f"records that max.message.bytes of topic {small} refuses, of more than 20,000 bytes"
+    left = len(lengths) - len(sent)
+    assert f"{left} rows cannot be sent: {why}: raise it to send them" in done.output
+    assert letterbox.replay().exit_code == 0
+    assert sorted(len(each.value or b"") for each in letterbox.sent()) == lengths
+
+
+def test_records_that_the_client_is_too_small_for_do_not_keep_others_from_being_sent(
+    letterbox: Letterbox,
+) -> None:
+    of_rejected = f'topic = "{letterbox.dead["rejected"]}"'
+    client = 'client = { "message.max.bytes" = 20_000 }'
+    toml = letterbox.file.read_text().replace(of_rejected, f"{of_rejected}, {client}")
+    letterbox.file.write_text(toml)
+    letterbox.turn_away(raw(letterbox, b"short"), raw(letterbox, b"x" * 30_000))
+    done = letterbox.replay()
+    why = "records that client.'message.max.bytes' refuses, of more than 20,000 bytes"
+    assert f"1 row cannot be sent: {why}: raise it to send them" in done.output
+    assert [each.value for each in letterbox.sent()] == [b"short"]
+
+
+def test_records_without_a_key_do_not_keep_others_from_a_compacted_topic(
+    letterbox: Letterbox,
+) -> None:
+    table = letterbox.server.new_topic(config={"cleanup.policy": "compact,delete"})
+    letterbox.turn_away(
+        raw(letterbox, b"keyed", kafka_key=b"k"),
+        raw(letterbox, b"by nothing", kafka_key=b""),
+        raw(letterbox, b"not keyed"),
+    )
+    done = letterbox.replay("--to-topic", table)
+    why = f"records without a key, which cleanup.policy=compact,delete of topic {table} refuses"
+    assert f"1 row cannot be sent: {why}: --to-topic sends them elsewhere" in done.output
+    assert {each.value for each in letterbox.sent(table)} == {b"keyed", b"by nothing"}
+    assert letterbox.replay().exit_code == 0
+    assert len(letterbox.sent()) == 3
 
 
 def test_topics_of_long_and_of_short_records_get_theirs_back(letterbox: Letterbox) -> None:

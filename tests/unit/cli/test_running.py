@@ -168,6 +168,27 @@ def test_what_a_source_or_a_target_lacks_is_told_with_its_line(
     assert "Traceback" not in result.output
 
 
+def test_a_topic_for_what_is_turned_away_that_is_read_again_is_told_with_its_line() -> None:
+    change('format = "json"\n', 'format = "kafka"\n')
+    change('path = "clicks" }', 'bootstrap_servers = "b:9092", topic_pattern = "clicks.*" }')
+    change(
+        "[state_store]",
+        """\
+[rejected]
+format = "kafka"
+options = { bootstrap_servers = "b:9092", topic = "clicks.rejected" }
+
+[state_store]""",
+    )
+    result = tidegate("check")
+    assert result.exit_code == 2
+    assert (
+        "pipeline.toml:18: rejected.options.topic: found 'clicks.rejected', which source 'clicks' "
+        "reads by its topic_pattern 'clicks.*', expected a topic that the pipeline does not read"
+    ) in result.stderr
+    assert "  hint: write to a topic with a name that the pattern does not match" in result.stderr
+
+
 def test_another_gap_is_refused_with_exit_code_4() -> None:
     assert tidegate("run").exit_code == 0
     change("gap_ms = 30_000", "gap_ms = 10_000")
@@ -265,6 +286,20 @@ def test_check_tells_all_problems_together(home: Path) -> None:
 def test_check_says_where_the_state_stands() -> None:
     assert tidegate("run").exit_code == 0
     assert "at epoch 1, the next run goes on behind it" in tidegate("check").stdout
+
+
+def test_check_goes_by_the_columns_that_were_found_once(home: Path) -> None:
+    """As a run does: what the files are like now may be another thing."""
+    first = home / "clicks" / "1.json"
+    first.write_text('{"user": "ann", "at": "2026-01-01T00:00:00Z", "n": 1}\n')
+    change('kind = "count"', 'kind = "sum", input_column = "n"')
+    assert tidegate("run").exit_code == 0
+    first.unlink()
+    for rows in ("", '{"user": "ann", "at": "2026-01-01T00:00:00Z", "n": 1.5}\n'):
+        (home / "clicks" / "2.json").write_text(rows)
+        result = tidegate("check")
+        assert result.exit_code == 0, result.stderr
+        assert "n long" in result.stdout
 
 
 def test_check_looks_at_transforms_with_spark() -> None:

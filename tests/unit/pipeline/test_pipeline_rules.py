@@ -256,6 +256,67 @@ def test_only_the_last_operator_has_to_suit_the_target() -> None:
     assert made.inputs() == {"first": ("clicks",), "second": ("first",)}
 
 
+SERVERS = "broker-1:9092,broker-2:9092"
+
+
+def _topic(topic: str, servers: str = SERVERS) -> Data:
+    return {"format": "kafka", "options": {"bootstrap_servers": servers, "topic": topic}}
+
+
+def _of_topics(servers: str = SERVERS, **topics: object) -> Data:
+    return source(format="kafka", options={"bootstrap_servers": servers, **topics})
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "by"),
+    [
+        ({"topic_pattern": "clicks.*"}, "clicks.rejected", "topic_pattern 'clicks.*'"),
+        ({"topics": ["clicks", "sent"]}, "sent", "topics"),
+        ({"topics": "sent"}, "sent", "topics"),
+        ({"topic": "sent"}, "sent", "topic"),
+    ],
+)
+def test_a_topic_is_not_both_read_and_written(read: Data, written: str, by: str) -> None:
+    sources = _of_topics(**read)
+    both = pipeline(sources=sources, target=_topic(written), rejected=_topic(written))
+    problems = problems_of(lambda: Pipeline.from_dict(both))
+    expected = "a topic that the pipeline does not read: its rows would come back for ever"
+    found = f"{written!r}, which source 'clicks' reads by its {by}"
+    assert [(each.at, each.found, each.expected) for each in problems] == [
+        ("target.options.topic", found, expected),
+        ("rejected.options.topic", found, expected),
+    ]
+
+
+@pytest.mark.parametrize("servers", ["broker-2:9092, broker-1:9092", "BROKER-1", "broker-2:9092"])
+def test_brokers_of_one_cluster_are_known_in_any_order(servers: str) -> None:
+    both = pipeline(sources=_of_topics(servers, topic="sent"), target=_topic("sent"))
+    (problem,) = problems_of(lambda: Pipeline.from_dict(both))
+    assert problem.hint == "write to a topic with a name that is not read"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        _of_topics(topic="clicks"),
+        _of_topics(topics=["clicks", "views"]),
+        _of_topics(topic_pattern="clicks"),
+        _of_topics(topic_pattern="clicks-.*"),
+        _of_topics("elsewhere:9092", topic_pattern="clicks.*"),
+        source(format="parquet", options={"topic": "clicks.rejected"}),
+    ],
+)
+def test_a_topic_that_is_not_read_takes_what_is_turned_away(read: Data) -> None:
+    made = Pipeline.from_dict(pipeline(sources=read, rejected=_topic("clicks.rejected")))
+    assert {*made.channels} == {"rejected"}
+
+
+@pytest.mark.parametrize("odd", [{"topic_pattern": "("}, {"topic_pattern": 5}, {"topics": 7}])
+def test_options_that_mean_nothing_are_left_to_the_source(odd: Data) -> None:
+    made = Pipeline.from_dict(pipeline(sources=_of_topics(**odd), target=_topic("sent")))
+    assert made.target.options["topic"] == "sent"
+
+
 def test_columns_behind_a_transform_are_not_judged() -> None:
     hidden = source(columns=COLUMNS, transform="SELECT ts, id AS usr FROM source")
     made = Pipeline.from_dict(pipeline(sources=hidden, window=session(group_by="usr")))
