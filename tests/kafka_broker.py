@@ -154,9 +154,15 @@ class KafkaServer:
         """What the broker said."""
         return (self.folder / "log").read_text(errors="replace")
 
-    def new_topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def new_topic(
+        self,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+    ) -> str:
         """A new topic, ready to be used; its name."""
-        name = f"t{secrets.token_hex(6)}"
+        name = name or f"t{secrets.token_hex(6)}"
         new = NewTopic(name, partitions, 1, config=dict(config or {}))
         self._ask(lambda admin: admin.create_topics([new]), before=KafkaError.TOPIC_ALREADY_EXISTS)
         self._until(lambda led: led.get(name) == partitions)

@@ -12,6 +12,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import psutil
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+ROOT: Final = Path(__file__).parents[2]
 _PORT: Final = "PYSPARK_GATEWAY_PORT"
 _SECRET: Final = "PYSPARK_GATEWAY_SECRET"
 _DRIVER: Final = "TIDEGATE_TEST_DRIVER"
@@ -61,8 +63,10 @@ def attached() -> SparkSession | None:
         conf=SparkConf(_jconf=there.conf()),
     )
     planted = {name: each for name, each in os.environ.items() if name.startswith("TIDEGATE_")}
-    context.environment.update(planted, PYTHONPATH=os.getcwd())
-    return SparkSession(context)
+    context.environment.update(planted, PYTHONPATH=str(ROOT))
+    session = SparkSession(context)
+    gateway.jvm.SparkSession.setActiveSession(session._jsparkSession)  # also for who asks Spark
+    return session
 
 
 def processes_of(environment: Mapping[str, str]) -> list[psutil.Process]:

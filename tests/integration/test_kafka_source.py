@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 from tests.integration.home import MEMORY, Home, lasts, sessions
 from tests.kafka_broker import KafkaServer
-from tidegate import Source, Watermark
+from tidegate import Aggregation, Source, Watermark
 from tidegate.cli import app
 from tidegate.errors import SourceChanged
 from tidegate.kafka.asking import commit_group, create_topic, group_offsets
 from tidegate.kafka.broker import Broker
+from tidegate.spark.checking import checked
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +53,21 @@ def test_a_topic_is_read_on_and_open_windows_go_on(
     assert home.run(pipeline).rows == 0
     home.run(pipeline, on_end="flush")
     assert home.counted() == [("ann", 1, 3), ("bob", 2, 1), ("cid", 40, 1)]
+
+
+def test_a_check_goes_by_the_columns_that_were_found_once(
+    home: Home, kafka_server: KafkaServer, topic: str
+) -> None:
+    kafka_server.produce(topic, [b'{"user": "ann", "ts": 1, "n": 1}'])
+    total = Aggregation(kind="sum", input_column="n")
+    source = clicks(kafka_server, topic, columns=None)
+    pipeline = home.pipeline(source, window=sessions(aggregations=[total]))
+    home.run(pipeline)
+    kafka_server.delete_records(topic, {0: 1})
+    assert checked(pipeline).plan.found["clicks"]["n"] == "long"
+    kafka_server.produce(topic, [b'{"user": "ann", "ts": 2, "n": 1.5}'])
+    assert checked(pipeline).plan.found["clicks"]["n"] == "long"
+    home.run(pipeline)
 
 
 def test_what_comes_after_a_first_run_from_latest_on_is_read_by_the_next(
@@ -189,6 +205,18 @@ def test_records_that_do_not_decode_are_rejected_with_all_that_is_known_of_them(
         (topic, 0, 1, b"k", b'{"user": 7}', "unparsable"),
         (topic, 0, 2, b"k", b"\xff", "unparsable"),
     ]
+
+
+def test_a_partition_of_which_nothing_decodes_is_named_where_all_wait_for_it(
+    home: Home, kafka_server: KafkaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = kafka_server.new_topic(2)
+    kafka_server.produce(topic, events(*(("ann", n) for n in range(6))), partition=0)
+    kafka_server.produce(topic, [b"no JSON"] * 6, partition=1)
+    watermark = Watermark(max_out_of_order_ms=0, source_idleness_ms=1)
+    home.run(home.pipeline(clicks(kafka_server, topic), watermark=watermark), max_rows_per_epoch=4)
+    (told,) = [each for each in caplog.messages if "holds the watermark back" in each]
+    assert told.startswith(f"partition {topic}/1 of source clicks holds the watermark back: all 4 ")
 
 
 def test_records_that_do_not_decode_are_counted_where_nobody_wants_them(

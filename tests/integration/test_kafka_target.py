@@ -26,6 +26,7 @@ from tests.unit.targets.kafka_topics import seen
 from tidegate import Join, Target, memory_table
 from tidegate.errors import BrokerUnavailable, ConfigError, StateLost
 from tidegate.spark.checking import checked
+from tidegate.spark.epochs import EpochResult
 from tidegate.targets.reading import read_target
 
 if TYPE_CHECKING:
@@ -223,6 +224,37 @@ def test_a_table_that_was_deleted_is_not_begun_in_the_middle(
     assert [each["window_start"][11:19] for each in last_of_keys(kafka_server, name)] == [
         *["00:00:00", "00:00:30"]
     ]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "made-anew"])
+def test_a_table_that_is_deleted_during_a_run_is_refused_by_the_next_one_too(
+    home: Home,
+    kafka_server: KafkaServer,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    again: bool,
+) -> None:
+    """An epoch is committed that was never published: the next run has to bring it out."""
+    monkeypatch.setattr("tidegate.targets.kafka_producers._LOOK_AGAIN_S", 0)
+    target = to_topic(kafka_server, name, key=True)
+    made = home.pipeline(
+        home.memory(clicks(*((f"u{n}", n * 10) for n in range(6)))),
+        target=target,
+        watermark=lasts(0),
+    )
+
+    def delete(result: EpochResult) -> None:
+        if result.epoch == 2:
+            kafka_server.delete_topic(name)
+            if again:
+                kafka_server.new_topic(name=name, config={"cleanup.policy": "compact"})
+
+    for on_epoch in (delete, None):
+        with pytest.raises(StateLost, match="was deleted, or made anew"):
+            home.run(made, max_rows_per_epoch=1, on_epoch=on_epoch)
+    made.reset()
+    home.run(made)
+    assert len(last_of_keys(kafka_server, name)) == 5
 
 
 # --- killed ---

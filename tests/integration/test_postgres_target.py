@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import polars as pl
@@ -363,6 +365,64 @@ def test_an_epoch_that_is_out_is_not_published_again(
     assert found(database, f"{SECONDS} FROM results") == [("ann", 0, 1)]
 
 
+Taken = Callable[[Home, Pipeline], None]
+
+
+def _reset(home: Home, pipeline: Pipeline) -> None:
+    pipeline.reset()
+
+
+def _deleted(home: Home, pipeline: Pipeline) -> None:
+    shutil.rmtree(home.folder / "state")
+
+
+@pytest.mark.parametrize("taken", [_reset, _deleted])
+@pytest.mark.parametrize(
+    "asleep", ["tidegate.targets.postgres.change_of", "tidegate.spark.opening.refuse_other_places"]
+)
+def test_a_driver_that_sleeps_through_a_new_beginning_leaves_the_table_as_it_is(
+    home: Home,
+    postgres: Place,
+    database: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    asleep: str,
+    taken: Taken,
+) -> None:
+    """It wakes with rows of an epoch in its hands, or before it claims the table.
+
+    It hears of it; or, without its own state, goes on with that of the other.
+    """
+    options = {"table": "results", "schema": postgres.schema, "url": postgres.url}
+    pipeline = home.pipeline(
+        home.memory(clicks(("ann", 1), ("eve", 30))),
+        target=Target(format="postgres", options=options),
+        watermark=lasts(0),
+    )
+    wholes: list[list[Row]] = []
+
+    def sleep(*parts: Any, **more: Any) -> Any:
+        done = act(*parts, **more)
+        if not wholes:
+            wholes.append([("ann", 0, 2), ("eve", 30, 1)])
+            for lock in (home.folder / "state" / "locks").iterdir():
+                lock.unlink()  # as somebody does who believes that a driver is dead
+            taken(home, pipeline)
+            home.put(clicks(("ann", 2), ("eve", 60)))
+            home.run(pipeline)
+            wholes.append(found(database, query))
+        return done
+
+    query = f"{SECONDS} FROM results ORDER BY 1, 2"
+    module, _, function = asleep.rpartition(".")
+    act = getattr(import_module(module), function)
+    monkeypatch.setattr(asleep, sleep)
+    with suppress(LostLease):
+        home.run(pipeline)
+    wanted, before = wholes
+    assert before == wanted
+    assert found(database, query) == wanted
+
+
 def test_an_epoch_committed_for_elsewhere_is_published_though_the_table_is_beside_the_state_now(
     home: Home,
     postgres: Place,
@@ -390,7 +450,8 @@ def test_an_epoch_committed_for_elsewhere_is_published_though_the_table_is_besid
             patched.setattr("tidegate.spark.publishing.Publisher.publish", dies)
             with pytest.raises(StateLost, match="died"):
                 home.run(pipeline(other.url))
-        for table in ("results", "tidegate_streaming_published"):
+        remembered = ("tidegate_streaming_published", "tidegate_streaming_publisher")
+        for table in ("results", *remembered):
             given = sql.SQL("ALTER TABLE {schema}.{table} OWNER TO {role}").format(
                 schema=names["schema"],
                 table=sql.Identifier(table),

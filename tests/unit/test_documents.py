@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.attaching import to_attach
 from tests.unit.transcripts import differences, steps_of
 from tidegate.testing import load_scenarios
 
@@ -35,6 +36,8 @@ README_CODE = RUN_AND_PRINTED.findall((ROOT / "README.md").read_text())
 (ON_SPARK,) = [each for each in README_CODE if ".run(" in each[0]]
 
 KILLED = -9
+ATTACHED = "from tests.faults.attaching import attached; attached()\n"
+"""Before code that is to find a session, as in a notebook of a cluster."""
 
 
 @pytest.mark.parametrize(
@@ -45,11 +48,14 @@ def test_the_readme_prints_what_it_shows(code: str, printed: str, tmp_path: Path
 
 
 @pytest.mark.spark
-def test_the_readme_prints_what_it_shows_also_when_it_was_killed(tmp_path: Path) -> None:
+def test_the_readme_prints_what_it_shows_also_when_it_was_killed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     code, printed = ON_SPARK
-    killed = _run(["-c", code], tmp_path, TIDEGATE_FAULT="committed:4")
+    ours = to_attach(spark.sparkContext)
+    killed = _run(["-c", ATTACHED + code], tmp_path, **ours, TIDEGATE_FAULT="committed:4")
     assert killed.returncode == KILLED, killed.stderr
-    assert _output(["-c", code], tmp_path) == printed
+    assert _output(["-c", ATTACHED + code], tmp_path, **ours) == printed
 
 
 def test_the_readme_has_code_to_run() -> None:
@@ -69,10 +75,11 @@ def test_the_pages_with_commands_are_found() -> None:
 
 
 @pytest.mark.spark
-def test_every_how_to_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
-    """All of them in one process, each in a folder of its own: Spark starts once."""
+def test_every_how_to_runs_and_prints_what_it_shows(spark: SparkSession, tmp_path: Path) -> None:
+    """All of them in one process, each in a folder of its own, on the Spark of the tests."""
     pages = [page for page in HOWTOS if page not in WITH_STREAMS]
-    assert _not_printed(pages, tmp_path) == []
+    ours = to_attach(spark.sparkContext)
+    assert _not_printed(pages, tmp_path, before=ATTACHED, **ours) == []
     found = [
         found
         for page in pages
@@ -91,13 +98,16 @@ def test_a_how_to_with_streams_of_spark_runs_and_prints_what_it_shows(
     assert _not_printed([page], tmp_path) == []
 
 
-def _not_printed(pages: list[Path], folder: Path) -> list[str]:
+def _not_printed(
+    pages: list[Path], folder: Path, before: str = "", **environment: str
+) -> list[str]:
     """Run the code of pages; give the outputs that they show and that do not come."""
     texts = {page.stem: page.read_text() for page in pages}
     for name, text in texts.items():
         (folder / name).mkdir()
         (folder / f"{name}.py").write_text("\n".join(RUN_CODE.findall(text)))
-    printed = _output(["-c", RUN_ALL, *texts], folder, PYSPARK_PYTHON=sys.executable)
+    known = {"PYSPARK_PYTHON": sys.executable, **environment}
+    printed = _output(["-c", before + RUN_ALL, *texts], folder, **known)
     shown = [output for text in texts.values() for _, output in RUN_AND_PRINTED.findall(text)]
     return [each for each in shown if each not in printed]
 
@@ -199,6 +209,7 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     """Run Python in a folder where it may leave what it likes."""
     local = {"SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    local["PYTHONPATH"] = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     return subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,

@@ -9,7 +9,7 @@ and its place there names it from then on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Final, Literal, TypeVar
@@ -31,7 +31,7 @@ from tidegate.sources.kafka_offsets import (
 from tidegate.sources.kafka_options import KafkaOptions
 from tidegate.sources.kafka_payload import Payload, payload_of
 from tidegate.sources.kafka_places import PartitionLog
-from tidegate.sources.kafka_planning import Range, grouped, taken
+from tidegate.sources.kafka_planning import Grouped, grouped, taken
 from tidegate.sources.kafka_rows import Rows
 from tidegate.sources.kafka_sampling import sampled_values
 from tidegate.sources.kafka_slices import KafkaSlice, Reading
@@ -65,6 +65,10 @@ class KafkaReader:
     def partitioned(self) -> Literal[True]:
         """See `Partitioned`."""
         return True
+
+    def partition_name(self, partition: int) -> str:
+        """See `Partitioned`: as `clicks/3`."""
+        return named(self._log.partition_at(partition))
 
     @property
     def number_column(self) -> str:
@@ -124,7 +128,7 @@ class KafkaReader:
         shared = grouped(ranges, slices)
         until = {**begin, **{self._log.partition_at(part.place): part.end for part in ranges}}
         return Polled(
-            slices=tuple(self._slice(part, topics) for part in shared.ranges),
+            slices=tuple(self._slices(shared, topics)),
             tasks=shared.tasks or None,
             until=logs.offset(until, offset).to_json(),
             unread=any(at > until[partition] for partition, at in end.items()),
@@ -228,16 +232,18 @@ class KafkaReader:
         """What the first entry of the log says of all topics."""
         return self._payload.to_log() if self._inferred else {}
 
-    def _slice(self, part: Range, topics: Mapping[str, Topic]) -> KafkaSlice:
-        log = self._log.partition_at(part.place)
-        return KafkaSlice(
-            log=log,
-            topic_id=topics[log[0]].topic_id,
-            partition=part.place,
-            begin=part.begin,
-            end=part.end,
-            reading=self._reading,
-        )
+    def _slices(self, shared: Grouped, topics: Mapping[str, Topic]) -> Iterator[KafkaSlice]:
+        for part, task_span in zip(shared.ranges, shared.task_sizes, strict=True):
+            log = self._log.partition_at(part.place)
+            yield KafkaSlice(
+                log=log,
+                topic_id=topics[log[0]].topic_id,
+                partition=part.place,
+                begin=part.begin,
+                end=part.end,
+                task_span=task_span,
+                reading=self._reading,
+            )
 
     @property
     def _inferred(self) -> bool:

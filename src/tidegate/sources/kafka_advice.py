@@ -44,6 +44,7 @@ class GroupAdvice:
     _newest: Mapping[Partition, int] | None = field(default=None, init=False)
     _untold: Mapping[Partition, int] | None = field(default=None, init=False)
     """What the broker did not hear, with nothing newer behind it."""
+    _warned: bool = field(default=False, init=False)
     _busy: bool = field(default=False, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -78,10 +79,17 @@ class GroupAdvice:
             try:
                 commit_group(self.broker, self.group, offsets)
             except Exception as error:  # whatever it is, the next one is told all the same
-                words = {"group": self.group}
-                logger.debug("consumer group was not told: %s", error, extra=words)
+                self._log(error)
                 if isinstance(error, BrokerUnavailable):
                     self._keep(offsets)
+
+    def _log(self, error: Exception) -> None:
+        """Warn of a group that cannot be told, once: by its lag nothing would seem to be read."""
+        level = logging.DEBUG
+        if not isinstance(error, BrokerUnavailable) and not self._warned:
+            level, self._warned = logging.WARNING, True
+        words = {"group": self.group}
+        logger.log(level, "consumer group was not told: %s", error, extra=words)
 
     def _keep(self, offsets: Mapping[Partition, int]) -> None:
         with self._guard:

@@ -3,8 +3,9 @@
     ranges -> assign -> consume -> [messages of one range at a time] -> until all are complete
 
 A range is complete when a record at or behind its last offset has come, or an end of the partition
-at or behind its end: transactions and compaction leave holes, so records cannot be counted. A wait
-that is too long is an error, never an end; so is a batch that is damaged, at once.
+at or behind its end: transactions and compaction leave holes, so records cannot be counted. Where
+nothing comes for a while, another consumer reads on, which also tells how far it has come in a
+hole. A wait that is too long is an error, never an end; so is a batch that is damaged, at once.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ from tidegate.errors import BrokerUnavailable, ConfigError, TidegateError, Unrea
 from tidegate.kafka.asking import Partition, find_topics, first_offsets
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.forks import leave_to_parent
+from tidegate.kafka.hearing import note_answer
+from tidegate.kafka.places import FROM_PLACES
 from tidegate.kafka.refusals import final_refusal, refusal, told
 from tidegate.sources.kafka_offsets import named
+from tidegate.sources.kafka_positions import Positions
 
 _BATCH: Final = 100_000
 """Messages asked for at a time; as many as are there come back after `_PATIENCE_S`."""
 _PATIENCE_S: Final = 0.02
+_STILL_S: Final = 2.0
+"""When nothing has come for so long, it may be a hole: shorter ones are crossed meanwhile."""
 
 _FIXED: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
@@ -125,12 +131,13 @@ def _mind_forks() -> None:
     leave_to_parent(_KEPT)
 
 
-def opened_consumer(broker: Broker, group: str) -> Consumer:
-    """A consumer of its own."""
+def opened_consumer(broker: Broker, group: str, positions: Positions | None = None) -> Consumer:
+    """A consumer of its own; with `positions` one that tells them."""
     users = dict(broker.client)
     usual = {name: value for name, value in _USUAL.items() if name not in users}
+    telling = {} if positions is None else positions.config(users)
     with told(broker):
-        return Consumer(broker.config({**usual, **_FIXED, "group.id": group}))
+        return Consumer(broker.config({**usual, **telling, **_FIXED, "group.id": group}))
 
 
 def records(
@@ -142,14 +149,46 @@ def records(
     """
     reading = _Reading(broker, ranges)
     with told(broker):
-        consumer.assign([TopicPartition(*each.partition, each.begin) for each in ranges])
-        while reading.rest:
-            messages = consumer.consume(min(_BATCH, reading.offsets_left), _PATIENCE_S)
-            yield from reading.taken(messages)
-            if complete := reading.newly_complete():
-                consumer.incremental_unassign([TopicPartition(*each) for each in complete])
+        yield from _read(consumer, reading)
+        if reading.rest:
+            consumer.unassign()
+            yield from _read_on(broker, reading)
     reading.check_nothing_vanished()
     reading.check_same_topics()
+
+
+def _read(consumer: Consumer, reading: _Reading) -> Iterator[tuple[int, list[Message]]]:
+    """What comes, until all is complete, or still."""
+    consumer.assign(reading.places())
+    while reading.rest and not reading.still:
+        yield from reading.taken(_consumed(consumer, reading))
+        _let_go(consumer, reading)
+
+
+def _read_on(broker: Broker, reading: _Reading) -> Iterator[tuple[int, list[Message]]]:
+    """The rest of it, by a consumer that tells how far it has come."""
+    positions = Positions()
+    consumer = opened_consumer(broker, FROM_PLACES["group.id"], positions)
+    try:
+        consumer.assign(reading.places())
+        while reading.rest:
+            known = positions.next  # heard before: whatever is before it was in the queue by then
+            messages = _consumed(consumer, reading)
+            if messages or not reading.looked(known):
+                yield from reading.taken(messages)
+            _let_go(consumer, reading)
+    finally:
+        consumer.close()
+
+
+def _consumed(consumer: Consumer, reading: _Reading) -> list[Message]:
+    return consumer.consume(min(_BATCH, reading.offsets_left), _PATIENCE_S)
+
+
+def _let_go(consumer: Consumer, reading: _Reading) -> None:
+    """Fetch no more of what is complete."""
+    if complete := reading.newly_complete():
+        consumer.incremental_unassign([TopicPartition(*each) for each in complete])
 
 
 class _Reading:
@@ -161,6 +200,7 @@ class _Reading:
         self._next = [each.begin for each in ranges]
         self._rows = [0] * len(ranges)
         self._complete: list[Partition] = []
+        self._damaged: dict[Partition, Message] = {}
         self._since_s = time.monotonic()
 
     @property
@@ -168,29 +208,70 @@ class _Reading:
         """No more records than this are to come."""
         return sum(self._ranges[n].end - self._next[n] for n in self.rest.values())
 
+    @property
+    def still(self) -> bool:
+        """Whether nothing has come for a while."""
+        return time.monotonic() - self._since_s > min(_STILL_S, self._broker.timeout_s / 4)
+
+    def places(self) -> list[TopicPartition]:
+        """Where a consumer is to begin; what another has met, it meets by itself."""
+        self._damaged.clear()
+        return [TopicPartition(*each, self._next[place]) for each, place in self.rest.items()]
+
     def newly_complete(self) -> list[Partition]:
         """Partitions of which nothing more is wanted, each told once."""
         complete, self._complete = self._complete, []
         return complete
 
     def taken(self, messages: list[Message]) -> Iterator[tuple[int, list[Message]]]:
-        """Of what was consumed the records that are wanted; then what else it says is heard."""
-        events: list[Message] = []
+        """Of what was consumed the records that are wanted; first what forbids to take them."""
+        ends: list[Message] = []
         moved = False
         if any(map(Message.error, messages)):
             events = [each for each in messages if each.error() is not None]
             messages = [each for each in messages if each.error() is None]
+            ends = [each for each in events if _meaning_of(each) is _Meaning.END]
+            self._check(events)
         for run in _runs(messages):
             place = self.rest.get(_partition_of(run[0]))
             if place is not None and (wanted := self._wanted(place, run)):
                 moved = True
                 yield place, wanted
-        for event in events:
-            moved |= self._heard(event)
+        for event in ends:
+            moved |= self._nothing_before(_offset_of(event), _partition_of(event))
         if moved:
-            self._since_s = time.monotonic()
+            self._moved()
         else:
             self._check_patience()
+
+    def looked(self, positions: Mapping[Partition, int]) -> bool:
+        """Take it that no record is left before these; whether that is new.
+
+        Behind a damaged batch librdkafka goes on at an offset that may be none.
+        """
+        moved = False
+        for partition, at in positions.items():
+            if self._nothing_before(at, partition):
+                moved = True
+                if partition in self._damaged:
+                    raise _damaged(self._broker, self._damaged[partition])
+        if moved:
+            self._moved()
+        return moved
+
+    def _moved(self) -> None:
+        self._since_s = time.monotonic()
+        note_answer(self._broker)
+
+    def _check(self, events: list[Message]) -> None:
+        """Raise what ends the reading; records behind it must not make its range complete."""
+        for event in events:
+            place = self.rest.get(partition := _partition_of(event))
+            part = None if place is None else self._ranges[place]
+            if (wrong := _refused(self._broker, event, part)) is not None:
+                raise wrong
+            if _meaning_of(event) is _Meaning.DAMAGED:
+                self._damaged[partition] = event
 
     def _wanted(self, place: int, run: list[Message]) -> list[Message]:
         end, last = self._ranges[place].end, _offset_of(run[-1])
@@ -206,18 +287,11 @@ class _Reading:
         del self.rest[partition]
         self._complete.append(partition)
 
-    def _heard(self, event: Message) -> bool:
-        """Whether an event moves the reading on; raises what ends it."""
-        place = self.rest.get(_partition_of(event))
-        if _meaning_of(event) is _Meaning.END:
-            return place is not None and self._ended(place, _offset_of(event))
-        part = None if place is None else self._ranges[place]
-        if (wrong := _refused(self._broker, event, part)) is not None:
-            raise wrong
-        return False
-
-    def _ended(self, place: int, at: int) -> bool:
-        """Take it that no record is there before `at`; an end comes behind the records."""
+    def _nothing_before(self, at: int, partition: Partition) -> bool:
+        """Take it that no record is there that was not taken; whether that is new."""
+        place = self.rest.get(partition)
+        if place is None:
+            return False
         moved, end = at > self._next[place], self._ranges[place].end
         self._next[place] = max(self._next[place], min(at, end))
         if at >= end:

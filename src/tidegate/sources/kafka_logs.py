@@ -81,8 +81,8 @@ class WantedTopics:
         if self.options.topic_pattern is not None:
             return self._matching(self.options.topic_pattern, now_us)
         topics = find_topics(self.broker, self.options.names)
-        missing = [name for name in self.options.names if name not in {*topics, *read}]
-        if missing:
+        known = {*topics, *read}
+        if missing := [name for name in self.options.names if name not in known]:
             raise ConfigError([_no_topic(self.broker, self.options, each) for each in missing])
         return topics
 

@@ -41,10 +41,19 @@ class KafkaOffset:
             },
         )
 
+    @property
+    def by_topic(self) -> dict[str, dict[int, int]]:
+        """The first records that were not read; topics and partitions in their order."""
+        found: dict[str, dict[int, int]] = {}
+        for (topic, number), at in sorted(self.next.items()):
+            found.setdefault(topic, {})[number] = at
+        return found
+
     def of_topics(self, topics: Collection[str]) -> KafkaOffset:
         """The part of it that is about these."""
-        ids = {name: each for name, each in self.topic_ids.items() if name in topics}
-        after = {each: at for each, at in self.next.items() if each[0] in topics}
+        wanted = frozenset(topics)
+        ids = {name: each for name, each in self.topic_ids.items() if name in wanted}
+        after = {each: at for each, at in self.next.items() if each[0] in wanted}
         return replace(self, topic_ids=ids, next=after)
 
     def still_in(self, topics: Mapping[str, Topic]) -> KafkaOffset:
@@ -57,11 +66,12 @@ class KafkaOffset:
     def to_json(self) -> Offset:
         """What is to be committed; topics and partitions in their order."""
         topics = {
-            name: {"id": self.topic_ids[name], "next": dict[str, int]()}
-            for name in sorted({topic for topic, _ in self.next})
+            name: {
+                "id": self.topic_ids[name],
+                "next": {str(number): at for number, at in reached.items()},
+            }
+            for name, reached in self.by_topic.items()
         }
-        for topic, number in sorted(self.next):
-            topics[topic]["next"][str(number)] = self.next[topic, number]  # type: ignore[index]
         return {"cluster": self.cluster, "topics": topics}
 
 
@@ -99,10 +109,11 @@ def other_logs(offset: KafkaOffset, cluster: str, topics: Mapping[str, Topic]) -
     if offset.cluster != cluster:
         yield f"cluster {offset.cluster} was read, and this is cluster {cluster}"
         return
+    reached = offset.by_topic
     for name, topic_id in sorted(offset.topic_ids.items()):
-        known = 1 + max(number for topic, number in offset.next if topic == name)
+        known = 1 + max(reached[name])
         if name not in topics:
-            yield f"topic {name} was read up to {_up_to(offset, name)}, and is gone"
+            yield f"topic {name} was read up to {_up_to(reached[name])}, and is gone"
         elif topics[name].topic_id != topic_id:
             yield (
                 f"topic {name} was deleted and made again: the one that was read has the id "
@@ -112,9 +123,8 @@ def other_logs(offset: KafkaOffset, cluster: str, topics: Mapping[str, Topic]) -
             yield f"topic {name} had {known} partitions, and has {topics[name].partitions}"
 
 
-def _up_to(offset: KafkaOffset, topic: str) -> str:
-    reached = {number: at for (name, number), at in offset.next.items() if name == topic}
-    return ", ".join(f"{at} in partition {number}" for number, at in sorted(reached.items()))
+def _up_to(reached: Mapping[int, int]) -> str:
+    return ", ".join(f"{at} in partition {number}" for number, at in reached.items())
 
 
 def cut_off(after: Mapping[Partition, int], last: Mapping[Partition, int]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapreplace
 from typing import Final
 
 _WORTH_A_TASK: Final = 5_000
@@ -40,6 +41,15 @@ class Grouped:
 
     ranges: tuple[Range, ...]
     tasks: tuple[tuple[int, ...], ...]
+
+    @property
+    def task_sizes(self) -> tuple[int, ...]:
+        """Beside `ranges`: how many offsets the task of each reads in all."""
+        sizes = {}
+        for task in self.tasks:
+            size = _size([self.ranges[place] for place in task])
+            sizes.update(dict.fromkeys(task, size))
+        return tuple(sizes[place] for place, _ in enumerate(self.ranges))
 
 
 def taken(begin: Mapping[int, int], end: Mapping[int, int], max_rows: int) -> tuple[Range, ...]:
@@ -96,10 +106,13 @@ def _size(group: Sequence[Range]) -> int:
 
 
 def _packed(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """Whole ranges, the largest first, each to the task that has least."""
+    """Whole ranges, the largest first, each to the task that has least: of several the first."""
     groups: list[list[Range]] = [[] for _ in range(tasks)]
+    least = [(0, nth) for nth in range(tasks)]
     for part in sorted(ranges, key=lambda each: (-each.size, each)):
-        min(groups, key=_size).append(part)
+        size, nth = least[0]
+        groups[nth].append(part)
+        heapreplace(least, (size + part.size, nth))
     return groups
 
 

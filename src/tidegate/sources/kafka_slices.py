@@ -19,13 +19,15 @@ from tidegate.kafka.registry import forget_unknown
 from tidegate.pipeline import DataType
 from tidegate.sources.columns import wanted_types
 from tidegate.sources.kafka_consuming import RecordRange, kept_consumer, records
-from tidegate.sources.kafka_rows import Rows
-from tidegate.sources.protocol import Slice
+from tidegate.sources.kafka_rows import Rows, Spared
+from tidegate.sources.protocol import RowsToKeep, Slice
 
 _DECODED_AT_ONCE: Final = 50_000
 """So many records of a slice are gathered before columns are made of them, or fewer long ones."""
 _BYTES_AT_ONCE: Final = 64 * 2**20
-"""So many bytes of values are enough: else 50 000 documents of 100 kB were in memory at once."""
+"""So many bytes of values are enough in a task: else 50 000 documents of 100 kB were in memory."""
+_WORTH_DECODING: Final = 256 * 2**10
+"""Fewer bytes of a slice are decoded faster than the next ones are begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,12 @@ class KafkaSlice:
     partition: int
     begin: int
     end: int
+    task_span: int
+    """How many offsets its task reads: its own, and those of all slices beside it."""
     reading: Reading
     only_undecoded: bool = False
+    spared: Spared | None = None
+    """What a task can do without."""
 
     @property
     def first_offset(self) -> int:
@@ -61,9 +67,21 @@ class KafkaSlice:
         """Every record has an offset, and some offsets have no record."""
         return self.end - self.begin
 
+    @property
+    def bytes_at_once(self) -> int:
+        """So many bytes of values are gathered before they are decoded: its share of its task's.
+
+        That is the same in every reading, also where another task reads it, or reads it alone.
+        """
+        return max(_WORTH_DECODING, _BYTES_AT_ONCE * self.span // self.task_span)
+
     def undecoded_only(self) -> KafkaSlice:
         """See `DecodedSlice`."""
         return replace(self, only_undecoded=True)
+
+    def sparing(self, needed: Sequence[str], whole: RowsToKeep) -> KafkaSlice:
+        """See `SparingSlice`."""
+        return replace(self, spared=Spared(needed=frozenset(needed), whole=whole))
 
     def read(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """See `Slice`."""
@@ -78,10 +96,12 @@ class KafkaSlice:
         Which schemas a registry does not know is remembered for as long as that takes.
         """
         wanted = wanted_types(self.reading.columns, columns)
-        broker, ranges = self.reading.broker, [_range_of(each) for each in slices]
+        parts = [_of_kafka(each) for each in slices]
+        broker, ranges = self.reading.broker, [_range_of(each) for each in parts]
         forget_unknown()
         with kept_consumer(broker, self.reading.group) as consumer, _garbage_waiting():
-            for place, messages in _gathered(records(consumer, broker, ranges)):
+            came = records(consumer, broker, ranges)
+            for place, messages in _gathered(came, [each.bytes_at_once for each in parts]):
                 for batch in self._batches(messages, wanted):
                     yield place, batch
 
@@ -89,8 +109,11 @@ class KafkaSlice:
         self, messages: Sequence[Message], wanted: Mapping[str, DataType]
     ) -> Iterator[pa.RecordBatch]:
         rows = self.reading.rows
-        make = rows.undecodable if self.only_undecoded else rows.of
-        return make(messages, wanted)
+        if self.only_undecoded:
+            return rows.undecodable(messages, wanted)
+        if self.spared is not None:
+            return rows.sparing(messages, wanted, self.spared)
+        return rows.of(messages, wanted)
 
 
 @contextmanager
@@ -107,18 +130,23 @@ def _garbage_waiting() -> Iterator[None]:
             gc.enable()
 
 
-def _range_of(part: Slice) -> RecordRange:
+def _of_kafka(part: Slice) -> KafkaSlice:
     if not isinstance(part, KafkaSlice):
         raise TypeError(f"found a slice of {type(part).__name__}, expected one of Kafka")
+    return part
+
+
+def _range_of(part: KafkaSlice) -> RecordRange:
     return RecordRange(partition=part.log, begin=part.begin, end=part.end, topic_id=part.topic_id)
 
 
 def _gathered(
-    parts: Iterator[tuple[int, list[Message]]],
+    parts: Iterator[tuple[int, list[Message]]], bytes_at_once: Sequence[int]
 ) -> Iterator[tuple[int, list[Message]]]:
     """The same records, more at a time: whatever came at once, the same are decoded together.
 
-    What is asked of a schema registry depends on who is; two readings of a slice must agree.
+    What is asked of a schema registry depends on who is; two readings of a slice must agree. So it
+    does not matter what came of other places: for each there are bytes that are enough.
     """
     waiting: dict[int, list[Message]] = {}
     bytes_of: dict[int, Int64s] = {}
@@ -127,7 +155,7 @@ def _gathered(
         gathered += messages
         sizes = np.fromiter(map(len, messages), np.int64, len(messages))
         sizes = np.concatenate([bytes_of.get(place, sizes[:0]), sizes])
-        while (cut := _cut(sizes)) <= len(sizes):
+        while (cut := _cut(sizes, bytes_at_once[place])) <= len(sizes):
             yield place, gathered[:cut]
             del gathered[:cut]
             sizes = sizes[cut:]
@@ -135,7 +163,7 @@ def _gathered(
     yield from ((place, rest) for place, rest in waiting.items() if rest)
 
 
-def _cut(sizes: Int64s) -> int:
+def _cut(sizes: Int64s, bytes_at_once: int) -> int:
     """How many records of these sizes are enough; more than there are, if these are not."""
-    heavy = int(np.searchsorted(np.cumsum(sizes), _BYTES_AT_ONCE)) + 1
+    heavy = int(np.searchsorted(np.cumsum(sizes), bytes_at_once)) + 1
     return min(heavy, _DECODED_AT_ONCE)

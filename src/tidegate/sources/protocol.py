@@ -8,11 +8,13 @@ that whoever reads it, and however often, gets the same rows in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
+
+from tidegate.core.arrays import Bools
 
 Offset: TypeAlias = Mapping[str, Any]
 """How far a source has been read, as plain JSON; what is committed with the state."""
@@ -112,6 +114,10 @@ class Partitioned(Protocol):
         """It is: `Slice.partition` says where rows belong, `Polled.found` what there is."""
         ...
 
+    def partition_name(self, partition: int) -> str:
+        """What people call it."""
+        ...
+
 
 @runtime_checkable
 class Numbered(Protocol):
@@ -150,6 +156,21 @@ class DecodedSlice(Protocol):
 
     def undecoded_only(self) -> Slice:
         """The same slice, of which only those rows are read."""
+        ...
+
+
+RowsToKeep: TypeAlias = Callable[[pa.Table], Bools]
+"""Which of some rows are wanted whole: a function of each row alone."""
+
+
+@runtime_checkable
+class SparingSlice(Protocol):
+    """A slice whose rows take longer with all their columns than with a few."""
+
+    def sparing(self, needed: Sequence[str], whole: RowsToKeep) -> Slice:
+        """The same slice, in which columns that are not `needed` are NULL, but for the rows that
+        are wanted `whole`; of which that is asked with the columns needed.
+        """
         ...
 
 

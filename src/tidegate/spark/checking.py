@@ -1,6 +1,6 @@
 """What can be found out about a pipeline without running it: nothing is written, or taken over.
 
-    sources -> columns -> plan -> targets, state -> Checked | ConfigError | PlanChanged
+    state -> sources -> columns -> plan -> targets -> Checked | ConfigError | PlanChanged
 
 Spark is started only where it has to say something: for a format of its own, or a transform.
 """
@@ -8,7 +8,7 @@ Spark is started only where it has to say something: for a format of its own, or
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, Pipeline
 from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.store import DEFAULT_FOLDER
-from tidegate.sources import NATIVE_FORMATS, open_source
+from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
 from tidegate.spark.inputs import Opening, open_input
 from tidegate.spark.opening import check_targets, each_source, fields_for
 from tidegate.spark.planning import Plan, plan_of, writer_of
@@ -67,16 +67,23 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
 
     Raises `ConfigError` with all problems, `PlanChanged` if the state is another pipeline's.
     """
-    wrong = _Problems()
+    wrong, stands = _Problems(), _Stands()
     with wrong.taken():
         open_store(pipeline.state_store, pipeline.name)
         _check_folder(pipeline)
+        stands = _stands(pipeline)
     plan: Plan | None = None
     with wrong.taken():
         found = each_source(
             pipeline,
             lambda place, source: _columns_of(
-                Opening(pipeline=pipeline.name, source=source, place=place), spark
+                Opening(
+                    pipeline=pipeline.name,
+                    source=source,
+                    place=place,
+                    log=stands.logs.get(source.name, ()),
+                ),
+                spark,
             ),
         )
         plan = plan_of(pipeline, found)
@@ -85,11 +92,9 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
     _check_targets(plan, wrong)
     if wrong.found:
         raise ConfigError(pipeline.as_written(wrong.found))
-    committed, holder = _stands(pipeline)
-    if committed is not None:
-        committed.check_readable()
-        fields_for(plan, committed.plan)
-    return Checked(plan=plan, committed=committed, holder=holder)
+    if stands.committed is not None:
+        fields_for(plan, stands.committed.plan)
+    return Checked(plan=plan, committed=stands.committed, holder=stands.holder)
 
 
 def _check_targets(plan: Plan, wrong: _Problems) -> None:
@@ -104,7 +109,7 @@ def _check_targets(plan: Plan, wrong: _Problems) -> None:
 def _columns_of(opening: Opening, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
     source = opening.source
     if source.format in NATIVE_FORMATS and source.transform is None:
-        reader = open_source(source, (), pipeline=opening.pipeline)
+        reader = open_source(source, opening.log, pipeline=opening.pipeline)
         if reader is not None:
             return reader.columns()
     return open_input(spark(), opening).columns()
@@ -133,11 +138,27 @@ def _folder_of(pipeline: Pipeline) -> Path | None:
     return Path(store.url or DEFAULT_FOLDER).expanduser() if store.kind == "sqlite" else None
 
 
-def _stands(pipeline: Pipeline) -> tuple[Committed | None, str | None]:
+@dataclass(frozen=True, kw_only=True)
+class _Stands:
+    """What is kept of a pipeline that a run would go on with."""
+
+    committed: Committed | None = None
+    holder: str | None = None
+    logs: Mapping[str, Sequence[LogEntry]] = field(default_factory=dict)
+    """By source: the columns that were found once are in it, and count for ever."""
+
+
+def _stands(pipeline: Pipeline) -> _Stands:
     if pipeline.state_store.kind == "in_memory":
-        return None, None
+        return _Stands()
     catalog = catalog_of(pipeline.state_store)
-    return catalog.committed(pipeline.name), catalog.holder(pipeline.name)
+    if (committed := catalog.committed(pipeline.name)) is not None:
+        committed.check_readable()
+    return _Stands(
+        committed=committed,
+        holder=catalog.holder(pipeline.name),
+        logs=catalog.logs(pipeline.name),
+    )
 
 
 @dataclass

@@ -29,6 +29,7 @@ from tidegate.spark import job
 from tidegate.spark.counting import OpenCount
 from tidegate.spark.epochs import EpochResult, Planned, Stepped
 from tidegate.spark.folding import Folder, Snapshot
+from tidegate.spark.holdups import Holdups, warn_of_holdups
 from tidegate.spark.inputs import Input
 from tidegate.spark.layout import bytes_of, rows_of, stepped
 from tidegate.spark.limits import KeyBound, check_limits, warn_of_hot_keys
@@ -37,6 +38,7 @@ from tidegate.spark.planning import Plan
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.watermarks import watermark_after
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
+from tidegate.targets.dated import places_of
 from tidegate.targets.protocol import needs_closing
 
 _GARBAGE_EVERY = 16
@@ -68,6 +70,7 @@ class Engine:
     stacks: tuple[tuple[Entry, ...], ...]
     keys: KeyBound
     open: OpenCount = field(default_factory=OpenCount)
+    holdups: Holdups = field(default_factory=Holdups)
     began: bool = False
     """Whether sources have been asked for anything."""
 
@@ -149,6 +152,9 @@ class Engine:
         stacks = manifest.state[self.standing.operator_id].shards
         self.keys = self._checked_limits(manifest, stacks, watermark, reports)
         self.open = self.open.after(reports, planned.now_us)
+        self.holdups = warn_of_holdups(
+            self.holdups, self.standing, self.inputs, reports[0].seen, watermark, planned.now_us
+        )
         self.epoch, self.offsets = manifest.epoch, manifest.offsets
         self.stacks, self.watermark = stacks, watermark
         seconds = {"plan": planned.seconds, "job": time.perf_counter() - began}
@@ -278,6 +284,7 @@ class Engine:
             watermarks=reports[0].watermarks,
             state={self.standing.operator_id: Stacks(shards=stepped(self.stacks, reports))},
             outputs=tuple(output for report in reports for output in report.outputs),
+            targets=places_of(self.standing.writers),
             discovered=discovered,
             counts=_counts(planned, reports),
             committed_us=planned.now_us,

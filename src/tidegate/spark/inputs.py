@@ -99,6 +99,10 @@ class Input(Protocol):
         """These columns alone are read by the operator, and for the time of events."""
         ...
 
+    def partition_name(self, partition: int) -> str:
+        """What people call a partition; "" where the source is one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
@@ -188,7 +192,7 @@ class NativeInput:
         if self.transform.empty:
             yield Feed(source=self.place, slices=planned, tasks=polled.tasks)
             return
-        frame = self.transform(self._rows(planned))
+        frame = known_columns(self.transform(self._rows(planned)))
         yield Feed(source=self.place, slices=planned, frame=frame)
         undecoded = tuple(
             PlannedSlice(source=self.place, slice=each.undecoded_only(), undecoded=True)
@@ -212,6 +216,10 @@ class NativeInput:
         """See `Input`; a transform reads all columns."""
         if isinstance(self.reader, Decoding) and self.transform.empty:
             self.reader.decide_by(columns)
+
+    def partition_name(self, partition: int) -> str:
+        """See `Input`."""
+        return self.reader.partition_name(partition) if isinstance(self.reader, Partitioned) else ""
 
     def _rows(self, planned: tuple[PlannedSlice, ...]) -> DataFrame:
         """The rows of slices as Spark sees them, before the transform."""
@@ -256,6 +264,10 @@ class _OfSpark:
 
     def decide_by(self, columns: Collection[str]) -> None:
         """See `Input`."""
+
+    def partition_name(self, partition: int) -> str:
+        """See `Input`."""
+        return ""
 
 
 @dataclass(kw_only=True)
@@ -304,8 +316,9 @@ class TableInput(_OfSpark):
             return self._new_rows(since, max_rows)
         if since is not None:
             return PolledInput()
-        rows = Feed(source=self.place, frame=self.transform(self._table()))
-        return PolledInput(feeds=(rows,), until={"read": True}, found=True)
+        rows = known_columns(self.transform(self._table()))
+        feed = Feed(source=self.place, frame=rows)
+        return PolledInput(feeds=(feed,), until={"read": True}, found=True)
 
     def _new_rows(self, since: Offset | None, max_rows: int) -> PolledInput:
         table, name = self._table(), str(self.source.options["offset_column"])
@@ -320,7 +333,7 @@ class TableInput(_OfSpark):
         rows = new.where(column <= F.lit(until).cast(kind))
         left = new.where(column > F.lit(until).cast(kind))
         return PolledInput(
-            feeds=(Feed(source=self.place, frame=self.transform(rows)),),
+            feeds=(Feed(source=self.place, frame=known_columns(self.transform(rows))),),
             until={"above": until},
             unread=not left.isEmpty(),
             found=True,
@@ -342,8 +355,9 @@ class BatchInput(_OfSpark):
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
         """See `Input`."""
-        rows = Feed(source=self.place, frame=self.transform(self.frame))
-        return PolledInput(feeds=(rows,), until={"batch": self.batch_id}, found=True)
+        rows = known_columns(self.transform(self.frame))
+        feed = Feed(source=self.place, frame=rows)
+        return PolledInput(feeds=(feed,), until={"batch": self.batch_id}, found=True)
 
 
 def known_types(schema: StructType) -> dict[str, str]:
@@ -355,6 +369,17 @@ def known_types(schema: StructType) -> dict[str, str]:
         except ConfigError:
             continue
     return known
+
+
+def known_columns(rows: DataFrame) -> DataFrame:
+    """The rows with the columns that operators see.
+
+    Others would come along to where late and rejected rows go, which was told of none such.
+    """
+    known = known_types(rows.schema)
+    if len(known) == len(rows.columns):
+        return rows
+    return rows.select(*(F.col(f"`{name}`") for name in known))
 
 
 def _first_line(error: Exception) -> str:

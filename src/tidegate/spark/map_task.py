@@ -20,16 +20,16 @@ from pyspark import TaskContext
 
 from tidegate import faults
 from tidegate.core.admission import UNPARSABLE, admit
-from tidegate.core.arrays import Int64s
+from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.event_times import EventTimes, event_times
 from tidegate.core.frames import taken, unused_name
 from tidegate.core.hashing import SPARK_SEED, xxhash64
 from tidegate.errors import ConfigError, Problem, TidegateError
 from tidegate.pipeline import Join
 from tidegate.sources.numbering import Numbering, numbering
-from tidegate.sources.protocol import ReadTogether, Slice
+from tidegate.sources.protocol import ReadTogether, Slice, SparingSlice
 from tidegate.spark import stopwatch
-from tidegate.spark.orders import MapOrder, RowsOrder, SourceOrder, Standing, unpacked
+from tidegate.spark.orders import MapOrder, PlannedSlice, RowsOrder, SourceOrder, Standing, unpacked
 from tidegate.spark.wire import SliceRows, event_table, parcels
 
 
@@ -40,10 +40,10 @@ def map_slices(order: bytes, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     for task in _numbers(numbers):
         of_task = plan.tasks[task]
         source = standing.sources[plan.slices[of_task[0]].source]
-        for number, rows in _read(plan, of_task, source):
+        mapper = _Mapper(standing, source, plan.now_us)
+        for number, rows in _read(plan, of_task, mapper):
             faults.reached("map")
             planned = plan.slices[number]
-            mapper = _Mapper(standing, source, plan.now_us)
             as_read = numbering(planned.slice)
             yield from mapper.sent(rows, number, as_read, undecoded=planned.undecoded)
 
@@ -100,21 +100,20 @@ def _partition() -> int:
 
 
 def _read(
-    plan: MapOrder, numbers: tuple[int, ...], source: SourceOrder
+    plan: MapOrder, numbers: tuple[int, ...], mapper: _Mapper
 ) -> Iterator[tuple[int, pl.DataFrame | None]]:
     """The rows of each of the slices of a task, all of one source; None: there are none."""
-    first = plan.slices[numbers[0]]
-    columns = source.undecoded_columns if first.undecoded else source.columns
-    slices = [planned for number in numbers if (planned := plan.slices[number].slice) is not None]
-    if len(slices) > 1 and isinstance(slices[0], ReadTogether):
+    columns = mapper.columns(plan.slices[numbers[0]])
+    slices = {number: mapper.sparing(plan.slices[number]) for number in numbers}
+    there = [part for part in slices.values() if part is not None]
+    if len(there) > 1 and isinstance(there[0], ReadTogether):
         with stopwatch.part("read"):
-            together = _read_together(slices[0], slices, columns)
+            together = _read_together(there[0], there, columns)
         yield from zip(numbers, together, strict=True)
         return
-    for number in numbers:
-        planned = plan.slices[number].slice
+    for number, part in slices.items():
         with stopwatch.part("read"):
-            rows = None if planned is None else _one_frame(map(pl.DataFrame, planned.read(columns)))
+            rows = None if part is None else _one_frame(map(pl.DataFrame, part.read(columns)))
         yield number, rows
 
 
@@ -137,6 +136,21 @@ class _Mapper:
 
     def __init__(self, standing: Standing, source: SourceOrder, now_us: int) -> None:
         self._standing, self._source, self._now_us = standing, source, now_us
+
+    def columns(self, planned: PlannedSlice) -> tuple[str, ...] | None:
+        """What is read of a slice; None: everything."""
+        return self._source.undecoded_columns if planned.undecoded else self._source.columns
+
+    def sparing(self, planned: PlannedSlice) -> Slice | None:
+        """The slice; where it can be, without columns that only rows need that are rejected."""
+        part, needed = planned.slice, self._source.needed
+        if needed is None or planned.undecoded or not isinstance(part, SparingSlice):
+            return part
+        return part.sparing(needed, self._rejects)
+
+    def _rejects(self, rows: pa.Table) -> Bools:
+        reasons = self._reasons(self._event_times(pl.DataFrame(rows)))
+        return reasons.is_not_null().to_numpy()
 
     def sent(
         self,
@@ -171,12 +185,7 @@ class _Mapper:
             times = EventTimes(pl.Series([], dtype=pl.Int64), None)
         else:
             times = self._event_times(rows)
-        reasons = admit(
-            times.event_us,
-            now_us=self._now_us,
-            max_future_skew_us=self._source.max_future_skew_us,
-            unparsable=times.unparsable,
-        )
+        reasons = self._reasons(times)
         offset = self._offsets(rows, numbers)
         events, key_hash = self._admitted(rows, times.event_us, offset, reasons)
         return SliceRows(
@@ -187,6 +196,15 @@ class _Mapper:
             key_hash=key_hash,
             rejected=self._rejected(rows, reasons),
             rejected_counts=dict(reasons.drop_nulls().value_counts().sort("reason").iter_rows()),
+        )
+
+    def _reasons(self, times: EventTimes) -> pl.Series:
+        """Why rows are rejected, NULL where they are not: by time and clock alone."""
+        return admit(
+            times.event_us,
+            now_us=self._now_us,
+            max_future_skew_us=self._source.max_future_skew_us,
+            unparsable=times.unparsable,
         )
 
     def _offsets(self, rows: pl.DataFrame, numbers: Numbering) -> Int64s:

@@ -37,7 +37,7 @@ from tidegate.spark.session import cores, epoch_session, on_this_machine
 from tidegate.state import SqliteDepot, open_store
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Manifest, Recovered, Store
-from tidegate.targets.dated import refuse_lost_rows, refuse_older_state
+from tidegate.targets.dated import refuse_older_state, refuse_other_places
 from tidegate.targets.protocol import EpochKey, TargetWriter, needs_preparing
 
 T = TypeVar("T")
@@ -67,9 +67,12 @@ def open_engine(
         inputs = opened(session, recovered)
         plan = plan_of(pipeline, columns_of(pipeline, inputs), traits_of(inputs))
         engine = _engine(plan, settings, session, store, recovered, inputs)
-        _adopt_plan(plan, store, recovered)
-        refuse_lost_rows(engine.standing.writers, _channels_out(recovered))
+        fields = fields_for(plan, recovered.plan)
+        refuse_other_places(
+            engine.standing.writers, recovered.last.targets if recovered.last else {}
+        )
         _prepare_targets(plan, engine.standing.writers)
+        store.adopt(recovered.token, fields)  # still ours: whoever comes prepares targets later
         _finish(engine)
     except BaseException:
         store.close()
@@ -209,14 +212,6 @@ def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
         raise ConfigError(plan.pipeline.as_written(problems))
 
 
-def _channels_out(recovered: Recovered) -> set[str]:
-    """Where rows of the last epoch are, if it is out; what was rewound since has none."""
-    last = recovered.last
-    if last is None or any(each.epoch == last.epoch for each in recovered.to_publish):
-        return set()
-    return {each.channel for each in last.outputs if each.kind == "sent" and each.part.rows}
-
-
 def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
     """Make the tables that are missing: rows of an epoch find them, or the epoch fails.
 
@@ -234,10 +229,6 @@ def _schema_of(plan: Plan, channel: str) -> pl.Schema:
         return turned_away_schema(plan, channel)
     types = {name: polars_type(kind) for name, kind in plan.bound.output_schema.items()}
     return pl.Schema(types)
-
-
-def _adopt_plan(plan: Plan, store: Store, recovered: Recovered) -> None:
-    store.adopt(recovered.token, fields_for(plan, recovered.plan))
 
 
 def fields_for(plan: Plan, stored: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class SourceOrder:
     max_future_skew_us: int | None
     columns: tuple[str, ...] | None
     """What is read; None: everything."""
+    needed: tuple[str, ...] | None
+    """What is read of rows that are admitted, if less will do; None: the same as of all others."""
     casts: Mapping[str, pl.DataType]
     """The columns that the operator reads, with the plan's types."""
     partitioned: bool = False
@@ -98,9 +100,9 @@ class Standing:
     depot: Depot
     writers: Mapping[str, TargetWriter]
     """By channel."""
-    channel_columns: Mapping[str, Sequence[str]]
-    """Of rows that were turned away, by channel: those of all sources, and last what is said of
-    the rows.
+    channel_schemas: Mapping[str, pl.Schema]
+    """Of rows that were turned away, by channel: the columns of all sources, and last what is
+    said of the rows.
     """
 
     @cached_property

@@ -167,26 +167,23 @@ def turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
 def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: str) -> Standing:
     """All that tasks need to know in every epoch."""
     channels, inputs = plan.pipeline.channels, _inputs(plan)
-    keeps_late = any(each.keeps_late for each in inputs)
-    keeps_rejected = REJECTED in channels
     writers = {MAIN: writer_of(plan, plan.pipeline.target, MAIN)}
     writers |= {name: writer_of(plan, target, name) for name, target in channels.items()}
     return Standing(
         pipeline=plan.pipeline.name,
         library_version=library_version,
         sources=tuple(
-            _source_order(plan, place, _read(inputs, place), whole=keeps_late or keeps_rejected)
-            for place in range(len(plan.pipeline.sources))
+            _source_order(plan, place, inputs) for place in range(len(plan.pipeline.sources))
         ),
         operator_id=plan.config.id,
         config=plan.config,
         inputs=inputs,
-        late_channel=plan.config.late_channel if keeps_late else None,
-        keeps_rejected=keeps_rejected,
+        late_channel=plan.config.late_channel if _keeps_late(inputs) else None,
+        keeps_rejected=REJECTED in channels,
         shards=shards,
         depot=depot,
         writers=writers,
-        channel_columns={name: turned_away_schema(plan, name).names() for name in channels},
+        channel_schemas={name: turned_away_schema(plan, name) for name in channels},
     )
 
 
@@ -232,22 +229,31 @@ def _read(inputs: Sequence[OperatorInput], place: int) -> Mapping[str, DataType]
     }
 
 
-def _source_order(
-    plan: Plan, place: int, types: Mapping[str, DataType], *, whole: bool
-) -> SourceOrder:
-    source = plan.pipeline.sources[place]
+def _keeps_late(inputs: Sequence[OperatorInput]) -> bool:
+    return any(each.keeps_late for each in inputs)
+
+
+def _source_order(plan: Plan, place: int, inputs: Sequence[OperatorInput]) -> SourceOrder:
+    """How rows are read: with all columns where they are kept as they came.
+
+    Who is rejected is known in the task that reads; who is late, only behind the shuffle.
+    """
+    source, types = plan.pipeline.sources[place], _read(inputs, place)
+    keeps_late, keeps_rejected = _keeps_late(inputs), REJECTED in plan.pipeline.channels
     event_time = None if source.event_time == ARRIVAL else source.event_time
     traits = plan.traits.get(source.name, Traits())
     number = traits.number_column if isinstance(plan.config, Join) else None
     also = (event_time, number, traits.undecoded)
-    needed = [*types, *(each for each in also if each is not None)]
+    needed = tuple(dict.fromkeys([*types, *(each for each in also if each is not None)]))
+    less_will_do = keeps_rejected and not keeps_late and {*needed} < {*plan.found[source.name]}
     return SourceOrder(
         name=source.name,
         place=place,
         event_time=event_time,
         event_time_unit=source.event_time_unit,
         max_future_skew_us=plan.pipeline.watermark_of(source.name).max_future_skew_us,
-        columns=None if whole else tuple(dict.fromkeys(needed)),
+        columns=None if keeps_late or keeps_rejected else needed,
+        needed=needed if less_will_do else None,
         casts={name: polars_type(kind) for name, kind in types.items()},
         partitioned=traits.partitioned,
         number_column=number,

@@ -47,6 +47,8 @@ class SparkFormatWriter:
     """The state store keeps what is staged."""
     takes_retractions: ClassVar = False
     """Spark appends."""
+    one_schema: ClassVar = True
+    """Tables are made by the first rows, and take no others."""
 
     def check(self, identity: Sequence[str], schema: pl.Schema) -> None:
         """Whether Spark knows the format; what it cannot write it says when it writes."""

@@ -24,6 +24,7 @@ from tidegate import faults
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import polars_type
 from tidegate.core.events import Events, together
+from tidegate.core.frames import with_schema
 from tidegate.core.hashing import key_groups_of
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.stacks import Stack
@@ -38,7 +39,7 @@ from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
 from tidegate.state.cache import held_stack, remember
 from tidegate.state.protocol import Output, Part
-from tidegate.targets.protocol import PartKind, in_commit
+from tidegate.targets.protocol import PartKind, has_one_schema, in_commit
 from tidegate.targets.staging import StagingFolder
 
 _SEGMENT = "segment"
@@ -178,7 +179,7 @@ class _Staging:
         waiting: dict[str, tuple[str, PartKind]] = {}
         for nth, (channel, kind, rows) in enumerate(self._channels(result, rejected)):
             writer, what = self.standing.writers[channel], f"output{nth}"
-            encoded = pa.py_buffer(writer.encode(rows))
+            encoded = pa.py_buffer(writer.encode(self._as_told(rows, channel)))
             if writer.staging is None:
                 parts[what], waiting[what] = (encoded, rows.height), (channel, kind)
             else:
@@ -220,8 +221,17 @@ class _Staging:
 
         They were given names that are free in their own source, and may be taken in another.
         """
-        names = self.standing.channel_columns[channel][-said:]
+        names = self.standing.channel_schemas[channel].names()[-said:]
         return rows.rename(dict(zip(rows.columns[-said:], names, strict=True)))
+
+    def _as_told(self, rows: pl.DataFrame, channel: str) -> pl.DataFrame:
+        """Rows as their target was told that they are, where it takes no others.
+
+        Of a shard and an epoch only those sources come that had such rows.
+        """
+        if channel == MAIN or not has_one_schema(self.standing.writers[channel]):
+            return rows
+        return with_schema(rows, self.standing.channel_schemas[channel])
 
     def _staged_at_target(
         self, staging: StagingFolder, what: str, data: pa.Buffer, rows: int

@@ -115,6 +115,10 @@ class Catalog(Protocol):
         """Where a pipeline stands; None if there is none of this name."""
         ...
 
+    def logs(self, pipeline: str) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+        """By source: everything it has discovered, as in `Recovered`."""
+        ...
+
     def holder(self, pipeline: str) -> str | None:
         """Who runs the pipeline now, by their own words; None if nobody does."""
         ...

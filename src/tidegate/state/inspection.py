@@ -18,7 +18,7 @@ from tidegate.postgres import need_psycopg
 from tidegate.state.catalog import Catalog, Committed, KeyState
 from tidegate.state.layout import Layout, database_of
 from tidegate.state.lock_watch import held_by
-from tidegate.state.manifest_format import STATE_VERSION, decode, decode_manifest
+from tidegate.state.manifest_format import STATE_VERSION, decode, decode_logs, decode_manifest
 from tidegate.state.parts import SqliteDepot
 from tidegate.state.sqlite import SqliteStore
 from tidegate.state.sqlite_schema import migrations, queries, version_of
@@ -151,6 +151,11 @@ class FolderCatalog:
             known = None if plan is None else decode(plan)
             return msgspec.convert({**row, "plan": known, "last": last}, Committed)
         return None
+
+    def logs(self, pipeline: str) -> dict[str, tuple[Mapping[str, Any], ...]]:
+        """What its sources have discovered."""
+        rows = _rows(self.folder, "find_logs", pipeline=pipeline)
+        return decode_logs((row["source_id"], row["entry"]) for row in rows)
 
     def holder(self, pipeline: str) -> str | None:
         """Who has the lock of the pipeline, if it is held by a process of this machine."""

@@ -23,6 +23,7 @@ from tidegate.state.manifest_format import (
     MIN_READER_VERSION,
     STATE_VERSION,
     decode,
+    decode_logs,
     decode_manifest,
     encode,
 )
@@ -137,9 +138,6 @@ class Ledger:
     def recovered(self, standing: Standing) -> Recovered:
         """All that a driver needs to go on."""
         manifests = self._manifests()
-        logs: dict[str, list[Mapping[str, Any]]] = {}
-        for source, entry in self._run("find_logs").fetchall():
-            logs.setdefault(source, []).append(decode(entry))
         return Recovered(
             token=standing.token,
             incarnation=standing.incarnation,
@@ -151,7 +149,7 @@ class Ledger:
                 for epoch, manifest in manifests.items()
                 if epoch > standing.published_epoch
             ),
-            logs={source: tuple(entries) for source, entries in logs.items()},
+            logs=decode_logs(self._run("find_logs").fetchall()),
             folded_epoch=standing.folded_epoch,
             folded_us=standing.folded_us,
         )

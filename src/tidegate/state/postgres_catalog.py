@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +15,7 @@ from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection, transaction
 from tidegate.postgres.pool import pooled
 from tidegate.state.catalog import Committed, KeyState
-from tidegate.state.manifest_format import STATE_VERSION, decode, decode_manifest
+from tidegate.state.manifest_format import STATE_VERSION, decode, decode_logs, decode_manifest
 from tidegate.state.postgres import PostgresStore
 from tidegate.state.postgres_database import SNAPSHOT
 from tidegate.state.postgres_depot import PostgresDepot
@@ -63,6 +63,13 @@ class PostgresCatalog:
             told = {**row, "pipeline": pipeline, "plan": known, "last": last}
             return msgspec.convert(told, Committed)
         return None
+
+    def logs(self, pipeline: str) -> dict[str, tuple[Mapping[str, Any], ...]]:
+        """What its sources have discovered."""
+        with self._looking() as connection:
+            values = {"pipeline": storable(pipeline)}
+            rows = [] if connection is None else _rows(connection, "find_logs", **values)
+        return decode_logs((row["source_id"], row["entry"]) for row in rows)
 
     def holder(self, pipeline: str) -> str | None:
         """Whose connection has the lease of the pipeline."""

@@ -68,6 +68,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     state: Mapping[str, Stacks]
     """By operator id."""
     outputs: tuple[Output, ...] = ()
+    targets: Mapping[str, Mapping[str, Any]] = {}
+    """By channel: which place has the rows of all epochs so far, where that can be told."""
     discovered: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     """By source: entries to append to its log."""
     counts: Mapping[str, int] = {}

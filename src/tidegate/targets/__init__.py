@@ -51,8 +51,16 @@ def open_target(
     if spec.format == "delta":
         return open_delta(spec, channel=channel, identity=identity, changes=changes)
     if spec.format == "postgres":
-        return _open_postgres(
-            spec, channel=channel, identity=identity, store=store, changes=changes
+        need_psycopg("target.format" if channel == MAIN else f"channels.{channel}.format")
+        from tidegate.targets.postgres import open_postgres  # noqa: PLC0415  # needs psycopg
+
+        return open_postgres(
+            spec,
+            pipeline=pipeline,
+            channel=channel,
+            identity=identity,
+            store=store,
+            changes=changes,
         )
     if spec.format == "kafka":
         need_confluent_kafka("target.format" if channel == MAIN else f"channels.{channel}.format")
@@ -66,20 +74,6 @@ def open_target(
             spec, pipeline=pipeline, channel=channel, identity=identity, changes=changes
         )
     return open_console(spec, channel=channel) if spec.format == "console" else None
-
-
-def _open_postgres(
-    spec: Target,
-    *,
-    channel: str,
-    identity: Sequence[str],
-    store: StateStore | None,
-    changes: bool | None,
-) -> TargetWriter:
-    need_psycopg("target.format" if channel == MAIN else f"channels.{channel}.format")
-    from tidegate.targets.postgres import open_postgres  # noqa: PLC0415  # needs psycopg
-
-    return open_postgres(spec, channel=channel, identity=identity, store=store, changes=changes)
 
 
 __all__ = [

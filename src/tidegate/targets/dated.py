@@ -1,16 +1,20 @@
-"""Targets that know how far they are: state that is older than its target is noticed.
+"""Targets that know what they are, and how far: state and target move together.
 
-State and target move together. Who brings back an older copy of the state, or deletes it, would
-send rows again that are there: a file a second time, to a Delta table not at all.
+Who brings back an older copy of the state, or deletes it, would send rows again that are there: a
+file a second time, to a Delta table not at all. Who empties the target, or puts another one in its
+place, would get half a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol, TypeGuard
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from tidegate.errors import StateLost
 from tidegate.targets.protocol import EpochKey, TargetWriter
+
+Place: TypeAlias = Mapping[str, Any]
+"""What tells a target from another one of the same name: plain values, for a manifest."""
 
 
 class DatedWriter(TargetWriter, Protocol):
@@ -21,24 +25,35 @@ class DatedWriter(TargetWriter, Protocol):
         ...
 
 
-class KeepingWriter(TargetWriter, Protocol):
-    """A target that can tell whether it was emptied behind our back."""
+class PlacedWriter(TargetWriter, Protocol):
+    """A target that can tell whether it is the one which has the rows of earlier epochs."""
 
-    def refuse_loss(self) -> None:
-        """Rows of the last epoch went there: raise `StateLost` if they cannot be there now."""
+    @property
+    def place(self) -> Place:
+        """What it is, once it is prepared; empty: any other would do as well."""
+        ...
+
+    def refuse_other_place(self, was: Place) -> None:
+        """Rows of earlier epochs are in `was`: raise `StateLost` or `TargetRefused` if not here."""
         ...
 
 
-def refuse_lost_rows(writers: Mapping[str, TargetWriter], channels: Collection[str]) -> None:
-    """Raise `StateLost` if a target is new, though the last epoch sent rows to these channels."""
-    for channel in channels:
+def places_of(writers: Mapping[str, TargetWriter]) -> dict[str, Place]:
+    """By channel, the places in which rows are from now on; of targets that are prepared."""
+    placed = {channel: each.place for channel, each in writers.items() if _is_placed(each)}
+    return {channel: place for channel, place in placed.items() if place}
+
+
+def refuse_other_places(writers: Mapping[str, TargetWriter], were: Mapping[str, Place]) -> None:
+    """Before targets are prepared: raise if one is not what it was when rows went there."""
+    for channel, was in were.items():
         writer = writers.get(channel)
-        if writer is not None and _keeps(writer):
-            writer.refuse_loss()
+        if writer is not None and _is_placed(writer):
+            writer.refuse_other_place(was)
 
 
-def _keeps(writer: TargetWriter) -> TypeGuard[KeepingWriter]:
-    return hasattr(writer, "refuse_loss")
+def _is_placed(writer: TargetWriter) -> TypeGuard[PlacedWriter]:
+    return hasattr(writer, "refuse_other_place")
 
 
 def refuse_older_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> None:

@@ -60,6 +60,8 @@ class DeltaWriter:
 
     staging: ClassVar = None
     """The state store keeps what is staged."""
+    one_schema: ClassVar = True
+    """The first rows make the table, and others have to fit in."""
 
     @property
     def takes_retractions(self) -> bool:

@@ -18,15 +18,12 @@ import polars as pl
 from tidegate.errors import (
     ConfigError,
     Problem,
-    StateLost,
-    TargetRefused,
     TidegateError,
 )
 from tidegate.kafka.asking import (
     Partition,
     create_topic,
     find_topics,
-    last_offsets,
     topic_config,
 )
 from tidegate.kafka.broker import Broker
@@ -36,6 +33,7 @@ from tidegate.kafka.registry import (
 )
 from tidegate.pipeline import MAIN, Target
 from tidegate.targets.blobs import table_of_bytes, table_to_bytes
+from tidegate.targets.dated import Place
 from tidegate.targets.kafka_avro import name_problems, schema_text
 from tidegate.targets.kafka_letters import fitting
 from tidegate.targets.kafka_options import KafkaTargetOptions, place_of
@@ -44,9 +42,8 @@ from tidegate.targets.kafka_producers import (
     Claim,
     Owned,
     let_go,
-    made_anew,
-    more_partitions,
     owned_by,
+    refuse_other_topic,
     taken_over,
 )
 from tidegate.targets.kafka_reading import (
@@ -110,6 +107,11 @@ class KafkaWriter:
         return self.upserts
 
     @property
+    def one_schema(self) -> bool:
+        """What `prepare` registers is the schema of all rows: no registry is asked later on."""
+        return self.value_format == "avro"
+
+    @property
     def transactional_id(self) -> str:
         """The same for every run and incarnation: who opens it last fences all others."""
         return f"tidegate.{safe_name(self.pipeline)}/{safe_name(self.channel)}"
@@ -144,14 +146,14 @@ class KafkaWriter:
             self._registered(schema_text(self.topic, schema))
         taken_over(self._claim)
 
-    def refuse_loss(self) -> None:
-        """A table in which nothing was ever written is another one than that which had rows."""
-        if not self.upserts:
-            return
-        known = find_topics(self.broker, [self.topic]).get(self.topic)
-        places = [(self.topic, number) for number in range(known.partitions if known else 0)]
-        if not any(last_offsets(self.broker, places).values()):
-            raise StateLost(made_anew(self.topic))
+    @property
+    def place(self) -> Place:
+        """A table is a topic with its partitions; rows that are only added may go anywhere."""
+        return owned_by(self._claim).place if self.upserts else {}
+
+    def refuse_other_place(self, was: Place) -> None:
+        """A topic made anew has not the rows of the old one; in more partitions keys move."""
+        refuse_other_topic(self.broker, self.topic, was)
 
     @property
     def _claim(self) -> Claim:
@@ -195,8 +197,8 @@ class KafkaWriter:
         if last is not None and last >= key.epoch:
             return
         owned = owned_by(self._claim)
-        if self.keyed:
-            owned.refuse_another_topic()
+        if self.upserts:
+            owned.refuse_other_place()
         staged.sort(key=lambda each: each.kind != "retracted")
         try:
             read = [(part.kind, table_of_bytes(part.read())) for part in staged]
@@ -213,8 +215,7 @@ class KafkaWriter:
 
     def _mark(self, owned: Owned, key: EpochKey) -> None:
         """Say in a transaction that this epoch is out; who is fenced hears it now."""
-        marks = dict.fromkeys(self._marked_places(owned), Mark(key.epoch))
-        owned.transactions.mark(_group_of(key), marks)
+        owned.transactions.mark(_group_of(key), {self._marked: Mark(key.epoch)})
 
     def _send(self, owned: Owned, key: EpochKey, kind: PartKind, records: pl.DataFrame) -> None:
         schema = _schema_of(kind, records)
@@ -249,21 +250,14 @@ class KafkaWriter:
         return always
 
     def last_epoch(self, key: EpochKey) -> int | None:
-        """The last epoch that was sent, as the cluster has it.
+        """The last epoch that was sent, as the cluster has it."""
+        marked = owned_by(self._claim).transactions.marked(_group_of(key), [self._marked])
+        return marked[self._marked].offset if marked else None
 
-        A table says it in each of its partitions. One that has got more since is no table any
-        more: keys would go elsewhere, and their old rows stay.
-        """
-        owned = owned_by(self._claim)
-        places = self._marked_places(owned)
-        marked = owned.transactions.marked(_group_of(key), places)
-        if marked and len(marked) < len(places):
-            raise TargetRefused(more_partitions(self.topic, len(marked), len(places)))
-        return marked[places[0]].offset if marked else None
-
-    def _marked_places(self, owned: Owned) -> Sequence[Partition]:
-        """Where epochs are marked: of a table in all partitions, else in the first."""
-        return owned.partitions if self.upserts else owned.partitions[:1]
+    @property
+    def _marked(self) -> Partition:
+        """Where epochs are marked: every topic has a first partition."""
+        return self.topic, 0
 
     def _registered(self, schema: str) -> int:
         assert self.registry is not None  # asked before

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidegate.errors import BrokerUnavailable, ConfigError, LostLease, TargetRefused
-from tidegate.kafka.asking import Partition, Topic, find_topics, topic_config
+from tidegate.errors import BrokerUnavailable, ConfigError, LostLease, StateLost, TargetRefused
+from tidegate.kafka.asking import Topic, find_topics, topic_config
 from tidegate.kafka.broker import Broker
+from tidegate.targets.dated import Place
 from tidegate.targets.kafka_policy import largest_record
 from tidegate.targets.kafka_transactions import Transactions
 
 _SOON_S: Final = 0.05
 _LOOK_AGAIN_S: Final = 5.0
 """So often a topic is looked at that records are sent to."""
+_ID: Final = "topic_id"
+_PARTITIONS: Final = "partitions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +54,24 @@ class Owned:
     looked_s: float
 
     @property
-    def partitions(self) -> Sequence[Partition]:
-        """Those that there were."""
-        return [(self.topic.name, number) for number in range(self.topic.partitions)]
+    def place(self) -> Place:
+        """What tells the topic from another one, as a table."""
+        return {_ID: self.topic.topic_id, _PARTITIONS: self.topic.partitions}
 
-    def refuse_another_topic(self) -> None:
-        """Raise `TargetRefused` if keys have another place now, or older rows none; ask rarely."""
-        if time.monotonic() < self.looked_s + _LOOK_AGAIN_S:
-            return
-        name, was = self.topic.name, self.topic
-        now = find_topics(self.claim.broker, [name]).get(name, was)
-        if now.topic_id != was.topic_id:
-            raise TargetRefused(made_anew(name))
-        if now.partitions != was.partitions:
-            raise TargetRefused(more_partitions(name, was.partitions, now.partitions))
-        self.looked_s = time.monotonic()
+    def refuse_other_place(self) -> None:
+        """As `refuse_other_topic`, of what is there now; ask rarely."""
+        if time.monotonic() >= self.looked_s + _LOOK_AGAIN_S:
+            refuse_other_topic(self.claim.broker, self.topic.name, self.place)
+            self.looked_s = time.monotonic()
+
+
+def refuse_other_topic(broker: Broker, name: str, was: Place) -> None:
+    """Raise `StateLost` if rows that were there are not, `TargetRefused` if their keys move."""
+    now = find_topics(broker, [name]).get(name)
+    if now is None or now.topic_id != was[_ID]:
+        raise StateLost(_made_anew(name))
+    if now.partitions != was[_PARTITIONS]:
+        raise TargetRefused(_more_partitions(name, was[_PARTITIONS], now.partitions))
 
 
 _OWNED: Final[dict[str, Owned]] = {}
@@ -123,7 +128,7 @@ def _topic_of(claim: Claim) -> Topic:
     return known
 
 
-def more_partitions(topic: str, were: int, are: int) -> str:
+def _more_partitions(topic: str, were: int, are: int) -> str:
     """What is said of a table that has got more of them."""
     return (
         f"topic {topic} had {were} partitions and has {are} now: keys would go to other ones, and "
@@ -132,11 +137,11 @@ def more_partitions(topic: str, were: int, are: int) -> str:
     )
 
 
-def made_anew(topic: str) -> str:
+def _made_anew(topic: str) -> str:
     """What is said of a table that is not the one which had rows."""
     return (
-        f"topic {topic} was deleted, or made anew: rows that were published are not in it, and "
-        "would not come again\n"
+        f"topic {topic} was deleted, or made anew, or is that of another cluster: rows that were "
+        "published are not in it, and would not come again\n"
         "  hint: `tidegate state reset` begins anew, and publishes everything that sources still "
-        "have; or bring the topic back"
+        "have"
     )

@@ -225,32 +225,44 @@ class Transactions:
         places = [TopicPartition(*each, mark.offset, mark.note) for each, mark in marks.items()]
         known, producer = self._groups[group], self._open
         self._leave_if_stuck(
-            lambda: self._wait(
-                lambda left_s: producer.send_offsets_to_transaction(places, known, left_s)
-            )
+            lambda left_s: producer.send_offsets_to_transaction(places, known, left_s)
         )
 
-    def _leave_if_stuck(self, call: Callable[[], None]) -> None:
-        """Do what librdkafka does not bound: after a restart of the broker it may wait for ever.
+    def _leave_if_stuck(self, call: Callable[[float], Any]) -> None:
+        """Do in one go what librdkafka would begin anew each time, and does not bound.
 
-        Then the producer is left to itself: the next owner of the id fences it.
+        After a restart of the broker it may wait for ever. Then, and where waiting is of no use,
+        the producer is left to itself: the next owner of the id fences it.
         """
         raised: list[BaseException] = []
 
         def called() -> None:
             try:
-                call()
+                self._wait(call, at_once_s=self._broker.timeout_s)
             except BaseException as error:
                 raised.append(error)
 
         caller = threading.Thread(target=called, name="tidegate-kafka-mark", daemon=True)
         caller.start()
-        caller.join(self._broker.timeout_s + _GIVE_UP_S)
-        if caller.is_alive():
+        try:
+            self._look_after(caller)
+        except BaseException:
             self._producer = None
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            raise
         if raised:
             raise raised[0]
+
+    def _look_after(self, caller: threading.Thread) -> None:
+        """Wait for its end; raises where it will not come, or not in time."""
+        since_s = time.monotonic()
+        end_s = since_s + self._broker.timeout_s + _GIVE_UP_S
+        while True:
+            caller.join(_LOOK_S)
+            if not caller.is_alive():
+                return
+            self._raise_if_useless(since_s)
+            if time.monotonic() >= end_s:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def close(self) -> None:
         """Give up whatever is not committed."""
@@ -272,20 +284,27 @@ class Transactions:
     def _make_room(self) -> None:
         self._flush(until=len(self._open) // 2)
 
-    def _wait(self, call: Callable[[float], Any]) -> None:
-        """Do what may take its time: librdkafka goes on where the last call left off."""
+    def _wait(self, call: Callable[[float], Any], at_once_s: float = _LOOK_S) -> None:
+        """Do what may take its time, `at_once_s` of it in a call.
+
+        Of most calls librdkafka goes on where the last one left off.
+        """
         since_s = time.monotonic()
         end_s = since_s + self._broker.timeout_s
         while True:
             try:
-                call(min(_LOOK_S, _left(end_s)))
+                call(min(at_once_s, _left(end_s)))
                 return
             except ERRORS as error:
                 if not cause_of(error).retriable() or time.monotonic() >= end_s:
                     raise
-            self._hear()
-            if (refused := final_refusal(self._broker, since_s)) is not None:
-                raise refused
+            self._raise_if_useless(since_s)
+
+    def _raise_if_useless(self, since_s: float) -> None:
+        """Give up a wait that began then, if something was said that will stay as it is."""
+        self._hear()
+        if (refused := final_refusal(self._broker, since_s)) is not None:
+            raise refused
 
     @contextmanager
     def _closed_if_failed(self) -> Iterator[None]:

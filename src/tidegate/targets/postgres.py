@@ -9,8 +9,9 @@ one is there without the other. Any other database remembers the last epoch of e
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
 
 import polars as pl
@@ -26,12 +27,17 @@ from tidegate.postgres.pool import pooled
 from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
+from tidegate.targets.postgres_published import (
+    claim,
+    first_time,
+    make_tables,
+    published_epoch,
+    refuse_if_taken_over,
+)
 from tidegate.targets.postgres_reading import rows_of
 from tidegate.targets.postgres_rows import (
     Change,
     change_of,
-    first_time,
-    published_epoch,
     refused,
     write,
 )
@@ -39,7 +45,6 @@ from tidegate.targets.postgres_table import (
     Place,
     TableName,
     is_there,
-    make_published,
     make_table,
     making,
     name_problems,
@@ -64,6 +69,7 @@ class PostgresWriter:
 
     address: Address
     table: TableName
+    pipeline: str
     channel: str
     identity: tuple[str, ...] = ()
     upserts: bool = False
@@ -73,6 +79,8 @@ class PostgresWriter:
     """Whether the table is in the database of the state store."""
     replace_zero_bytes: bool = False
     """Whether U+FFFD is stored for U+0000; else rows with that are refused."""
+    run: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False, repr=False)
+    """Whoever opens the target again has another one: only the last may publish."""
 
     staging: ClassVar = None
     """The state store keeps what is staged."""
@@ -100,7 +108,7 @@ class PostgresWriter:
         return look
 
     def prepare(self, schema: pl.Schema) -> None:
-        """Make the table for rows of this schema, where there is none.
+        """Make the table for rows of this schema, where there is none; no older run publishes now.
 
         Raises `ConfigError` where the server never makes such a table.
         """
@@ -111,7 +119,8 @@ class PostgresWriter:
                 if not is_there(connection, self.table):
                     make_table(connection, self.table, schema, self._key(schema))
                 if not self.in_commit:
-                    make_published(connection, self.table.schema)
+                    make_tables(connection, self.table.schema)
+                claim(connection, self.table, self.pipeline, self.channel, self.run)
 
         self._tried(make)
 
@@ -130,7 +139,8 @@ class PostgresWriter:
         with transaction(connection), refused(self.address, self.table):
             connection.execute("SET LOCAL synchronous_commit = on")
             if self.in_commit:  # staged while the table was elsewhere
-                make_published(connection, self.table.schema)
+                make_tables(connection, self.table.schema)
+            refuse_if_taken_over(connection, self.table, key, self.run)
             if first_time(connection, self.table.schema, key):
                 write(connection, self.table, change)
 
@@ -182,6 +192,7 @@ class PostgresWriter:
 def open_postgres(
     target: Target,
     *,
+    pipeline: str,
     channel: str,
     identity: Sequence[str],
     store: StateStore | None,
@@ -204,6 +215,7 @@ def open_postgres(
     return PostgresWriter(
         address=_address(place, target, channel),
         table=TableName(target.options.get("schema", _DEFAULT_SCHEMA), target.options["table"]),
+        pipeline=pipeline,
         channel=channel,
         identity=tuple(identity),
         upserts=target.mode == "upsert" and channel == MAIN and bool(identity),

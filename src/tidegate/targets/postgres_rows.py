@@ -5,7 +5,6 @@ All of it runs inside a transaction of whoever calls: one of our own, or the com
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,15 +21,13 @@ from tidegate.targets.blobs import rows_of
 from tidegate.targets.options import are_changes
 from tidegate.targets.postgres_binary import BinaryArray, array_of, can_be_sent, copied
 from tidegate.targets.postgres_table import (
-    PUBLISHED,
     Column,
     TableName,
     asked,
     columns_of,
-    is_there,
 )
 from tidegate.targets.postgres_text import csv_of, literal_of, types_of
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import StagedRows
 
 _REVISION: Final = "revision"
 _AT_ONCE: Final = 100_000
@@ -120,41 +117,6 @@ def write(connection: Connection, table: TableName, change: Change) -> None:
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what is refused, is refused here
 
 
-def first_time(connection: Connection, schema: str, key: EpochKey) -> bool:
-    """Note that an epoch is out; False if it, or a later one, is out already."""
-    query = sql.SQL(
-        "INSERT INTO {} AS known VALUES ($1, $2, $3, $4, $5)"
-        " ON CONFLICT (pipeline_name, incarnation, operator, channel)"
-        " DO UPDATE SET epoch = excluded.epoch WHERE known.epoch < excluded.epoch"
-        " RETURNING epoch"
-    ).format(sql.Identifier(schema, PUBLISHED))
-    return bool(asked(connection, query, [*_names_in(key), key.epoch]))
-
-
-def published_epoch(connection: Connection, schema: str, key: EpochKey) -> int | None:
-    """The last epoch of a channel that is out; None if none is."""
-    if not is_there(connection, TableName(schema, PUBLISHED)):
-        return None
-    query = sql.SQL(
-        "SELECT epoch FROM {} WHERE pipeline_name = $1 AND incarnation = $2"
-        " AND operator = $3 AND channel = $4"
-    ).format(sql.Identifier(schema, PUBLISHED))
-    found = asked(connection, query, _names_in(key))
-    return found[0][0] if found else None
-
-
-def _names_in(key: EpochKey) -> list[str]:
-    return [*map(_storable, (key.pipeline, key.incarnation, key.operator, key.channel))]
-
-
-def _storable(name: str) -> str:
-    """A name as a text of PostgreSQL, which takes neither zero bytes nor half characters."""
-    return name.encode("unicode_escape").decode() if _ODD.search(name) else name
-
-
-_ODD: Final = re.compile("[\0\\\\\ud800-\udfff]")
-
-
 @contextmanager
 def refused(address: Address, table: TableName) -> Iterator[None]:
     """What a server says no to because of the rows or the table, as `TargetRefused`.
@@ -223,7 +185,7 @@ def _copy(connection: Connection, table: TableName, rows: pl.DataFrame) -> None:
         table.quoted, _names(types), sql.SQL("binary" if binary else "csv")
     )
     with connection.cursor() as cursor, cursor.copy(query) as copy:
-        for piece in copied(rows, types) if binary else [csv_of(rows)]:
+        for piece in copied(rows, types) if binary else [csv_of(rows.select(*types))]:
             copy.write(piece)
 
 

@@ -21,8 +21,6 @@ from tidegate.targets.options import refuse
 from tidegate.targets.postgres_binary import BinaryArray, BinaryArrayDumper
 from tidegate.targets.postgres_text import type_of
 
-PUBLISHED: Final = "tidegate_streaming_published"
-"""The table in which a database remembers the last epoch of each channel."""
 _OLDEST: Final = 150_000
 """The first version in which an index can take NULL for equal to NULL."""
 _AT: Final = "options.table"
@@ -364,16 +362,6 @@ def make_table(
         index = sql.SQL("CREATE UNIQUE INDEX ON {} ({}) NULLS NOT DISTINCT")
         keys = _joined(map(sql.Identifier, identity))
         connection.execute(index.format(name.quoted, keys))
-
-
-def make_published(connection: Connection, schema: str) -> None:
-    """The table of epochs that are out, where it is missing."""
-    query = """CREATE TABLE IF NOT EXISTS {} (
-        pipeline_name text NOT NULL, incarnation text NOT NULL, operator text NOT NULL,
-        channel text NOT NULL, epoch bigint NOT NULL,
-        PRIMARY KEY (pipeline_name, incarnation, operator, channel))"""
-    if not is_there(connection, TableName(schema, PUBLISHED)):
-        connection.execute(sql.SQL(query).format(sql.Identifier(schema, PUBLISHED)))
 
 
 def _joined(parts: Iterable[sql.Composable]) -> sql.Composed:

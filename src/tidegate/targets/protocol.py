@@ -91,6 +91,17 @@ def in_commit(writer: TargetWriter) -> TypeGuard[CommittedWriter]:
     return getattr(writer, "in_commit", False)
 
 
+class OneSchemaWriter(TargetWriter, Protocol):
+    """A target that takes rows of one schema: all have the columns that `check` was told of."""
+
+    one_schema: bool
+
+
+def has_one_schema(writer: TargetWriter) -> TypeGuard[OneSchemaWriter]:
+    """Whether rows must have all columns that `check` was told of, in that order, and no others."""
+    return getattr(writer, "one_schema", False)
+
+
 class PreparedWriter(TargetWriter, Protocol):
     """A target that must be made before the first rows come."""
 

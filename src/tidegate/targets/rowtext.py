@@ -18,7 +18,7 @@ import polars as pl
 
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.6f"
 _READABLE: Final = "%Y-%m-%d %H:%M:%S%.f"
-_CALENDAR_DAYS: Final = 95_026_238
+_CALENDAR_DAYS: Final = 95_026_237
 """From 1970 to the end of the year 262142: Polars names no day behind it, and panics."""
 _UNITS_A_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 

@@ -8,8 +8,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from tests.kafka_broker import KafkaServer
 from tests.unit.sources.topics import Topics, numbers, rows, value
 from tidegate.errors import BrokerUnavailable, ConfigError, TidegateError, UnreadableSource
+from tidegate.kafka import hearing
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.fetching import Fetcher
+from tidegate.kafka.hearing import hear
 from tidegate.sources.kafka_consuming import RecordRange, _Reading
 
 _HEADER = 61
@@ -18,7 +20,8 @@ _HEADER = 61
 
 def damaged(server: KafkaServer, topic: str, codec: str) -> None:
     """Three batches of two records, of which the second is not what was written."""
-    config = {"bootstrap.servers": server.servers, "compression.type": codec, "linger.ms": 50}
+    two = {"batch.num.messages": 2, "linger.ms": 10_000}  # however long it takes to say the second
+    config = {"bootstrap.servers": server.servers, "compression.type": codec, **two}
     for first in (0, 2, 4):
         producer = Producer(config)
         for n in (first, first + 1):
@@ -79,6 +82,10 @@ def event(code: int, offset: int = 0) -> Message:
     return Message(topic="clicks", partition=0, offset=offset, error=KafkaError(code))
 
 
+def record(offset: int) -> Message:
+    return Message(topic="clicks", partition=0, offset=offset, value=b"")
+
+
 def heard(*events: Message, timeout_ms: int = 0) -> _Reading:
     """A reading of ten records that has heard this, with so much patience."""
     part = RecordRange(partition=("clicks", 0), begin=0, end=10)
@@ -105,12 +112,45 @@ def test_what_will_stay_is_raised(code: int, error: type[TidegateError]) -> None
 
 
 @pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError._BAD_MSG, UnreadableSource),
+        (KafkaError._AUTO_OFFSET_RESET, BrokerUnavailable),
+    ],
+)
+def test_what_is_missing_is_missed_though_the_end_of_its_range_comes_with_it(
+    code: int, error: type[TidegateError]
+) -> None:
+    with pytest.raises(error):
+        [*heard().taken([record(0), event(code, 2), record(4), record(9)])]
+
+
+def test_what_is_damaged_behind_a_range_does_not_matter_to_it() -> None:
+    reading, read = heard(), [record(0), record(9)]
+    assert [*reading.taken([*read, event(KafkaError._BAD_MSG, 10)])] == [(0, read)]
+    assert reading.newly_complete() == [("clicks", 0)]
+
+
+@pytest.mark.parametrize(
     "passing", [event(KafkaError._TRANSPORT), event(KafkaError.GROUP_AUTHORIZATION_FAILED)]
 )
 def test_what_may_pass_is_waited_out_but_not_for_ever(passing: Message) -> None:
     assert heard(passing, timeout_ms=60_000).offsets_left == 10
     with pytest.raises(BrokerUnavailable, match="no record came"):
         heard(passing)
+
+
+def test_a_refusal_of_a_moment_does_not_end_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of one broker of three, told where a consumer that was idle is used again."""
+    monkeypatch.setattr(hearing, "_HEARD", {})
+    monkeypatch.setattr(hearing, "_LET_IN", set())
+    reading, refused = heard(timeout_ms=60_000), KafkaError(KafkaError._AUTHENTICATION, "refused")
+    assert [*reading.taken([first := record(0)])] == [(0, [first])]
+    hear(reading._broker, refused)
+    assert [*reading.taken([])] == []
+    reading._since_s -= 3
+    with pytest.raises(ConfigError, match="refused"):
+        [*reading.taken([])]
 
 
 @pytest.mark.parametrize("offset", [10, 1_794_968_675_950])

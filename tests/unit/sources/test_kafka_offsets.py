@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -92,6 +93,22 @@ def test_what_is_still_there_of_an_offset_are_topics_of_the_same_name_and_id() -
     again = {**TOPICS, "orders": Topic("orders", "id9", 1)}
     assert READ.still_in(again) == READ.of_topics(["clicks"])
     assert READ.still_in({}).to_json() == {"cluster": "c1", "topics": {}}
+
+
+def test_ten_thousand_topics_are_gone_through_once() -> None:
+    """One by one for each of them would take seconds, in every poll."""
+    names = [f"clicks-{nth}" for nth in range(10_000)]
+    topics = {name: Topic(name, f"id of {name}", 1) for name in names}
+    offset = KafkaOffset(
+        cluster="c1",
+        topic_ids={name: f"id of {name}" for name in names},
+        next={(name, 0): 1 for name in names},
+    )
+    begun_s = time.process_time()
+    assert [*other_logs(offset, "c1", topics)] == []
+    assert offset.of_topics(names) == offset.still_in(topics) == offset
+    assert len([*other_logs(offset, "c1", {})]) == len(names)
+    assert time.process_time() - begun_s < 1
 
 
 @pytest.mark.parametrize(("end", "refused"), [(10, False), (11, False), (9, True)])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.sources import kafka_planning
 from tidegate.sources.kafka_planning import Range, grouped, taken
 
 logs = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**6)), min_size=1, max_size=20)
@@ -73,6 +77,13 @@ def test_a_large_partition_is_cut_and_small_ones_are_not() -> None:
     assert shared.tasks == ((0, 1), (2, 3))
 
 
+def test_each_range_knows_how_much_its_task_reads() -> None:
+    assert grouped(of_sizes(30, 10, 21), 2, worth_a_task=1).task_sizes == (30, 31, 31)
+    assert grouped(of_sizes(30, 10, 20), 1, worth_a_task=1).task_sizes == (60, 60, 60)
+    assert grouped(of_sizes(10, 980, 12), 2, worth_a_task=1).task_sizes == (501, 501, 501, 501)
+    assert grouped((), 4).task_sizes == ()
+
+
 def test_few_rows_are_one_task() -> None:
     assert sizes(of_sizes(100, 100, 100), 4, worth_a_task=1000) == [300]
     assert sizes(of_sizes(1000, 1000, 1000), 4, worth_a_task=1000) == [1000, 1000, 1000]
@@ -98,6 +109,37 @@ def test_tasks_cover_all_ranges_once_and_are_even(
     assert len(shared.tasks) <= tasks
     wanted = max(1, min(tasks, total // worth_a_task))
     assert all(size <= 1.1 * total / wanted + 1 for size in sizes(ranges, tasks, worth_a_task))
+
+
+@given(st.lists(st.integers(1, 9), max_size=30), st.integers(1, 8))
+def test_whole_ranges_go_to_the_first_of_the_tasks_that_have_least(
+    lags: list[int], tasks: int
+) -> None:
+    groups: list[list[Range]] = [[] for _ in range(tasks)]
+    for each in sorted(of_sizes(*lags), key=lambda each: (-each.size, each)):
+        min(groups, key=lambda group: sum(part.size for part in group)).append(each)
+    assert kafka_planning._packed(of_sizes(*lags), tasks) == groups
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """How often it was asked for the size of a range, by its place."""
+    found: Counter[int] = Counter()
+
+    def size(part: Range) -> int:
+        found[part.place] += 1
+        return part.end - part.begin
+
+    monkeypatch.setattr(Range, "size", property(size))
+    return found
+
+
+@pytest.mark.parametrize("lags", [[100] * 10_000, [10**6, *[100] * 9_999]], ids=["even", "uneven"])
+def test_of_many_partitions_each_is_looked_at_a_few_times(
+    looks: Counter[int], lags: list[int]
+) -> None:
+    grouped(of_sizes(*lags), 8)
+    assert 0 < looks.total() <= 10 * len(lags)
 
 
 def joined(ranges: tuple[Range, ...]) -> list[Range]:

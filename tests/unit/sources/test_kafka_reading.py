@@ -13,7 +13,7 @@ import pytest
 from tests.kafka_broker import KafkaServer
 from tests.unit.sources.reading import as_stored
 from tests.unit.sources.topics import Topics, kept_consumers, numbers, rows, value, values
-from tidegate.errors import BrokerUnavailable, ConfigError
+from tidegate.errors import BrokerUnavailable, ConfigError, Problem
 from tidegate.kafka.asking import commit_group, create_topic, group_offsets
 from tidegate.kafka.broker import Broker
 from tidegate.sources import kafka_advice
@@ -497,6 +497,36 @@ def test_whatever_keeps_a_group_from_being_told_it_is_told_the_next_time(
     advice.tell({("clicks", 0): 2})
     kafka_advice.hear_out()
     assert told == [{("clicks", 0): 1}, {("clicks", 0): 2}]
+
+
+@pytest.mark.parametrize(
+    ("why", "warnings"),
+    [
+        (ConfigError([Problem("options.client", "a guest", "a user that may do so")]), 1),
+        (RuntimeError("no thread can be started"), 1),
+        (BrokerUnavailable("it takes its time"), 0),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_of_a_group_that_cannot_be_told_is_warned_once(
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    why: Exception,
+    warnings: int,
+) -> None:
+    def commit(broker: Any, group: str, offsets: Any) -> None:
+        raise why
+
+    monkeypatch.setattr(kafka_advice, "commit_group", commit)
+    until = topics.commit(topics.poll()).until
+    with caplog.at_level("DEBUG", "tidegate"):
+        for _ in range(3):
+            topics.reader.committed(until)
+            kafka_advice.hear_out()
+    said = [each for each in caplog.records if "consumer group" in each.message]
+    assert [each.levelname for each in said] == ["WARNING"] * warnings + ["DEBUG"] * (3 - warnings)
+    assert {each.message for each in said} == {f"consumer group was not told: {why}"}
 
 
 def test_what_a_broker_did_not_hear_it_is_told_at_the_next_poll(

@@ -385,7 +385,9 @@ def test_a_broker_that_is_away_is_waited_for_and_then_named(
     assert topics.epoch() == [1, 2]
 
 
-def test_who_may_not_use_the_consumer_group_can_read_all_the_same() -> None:
+def test_who_may_not_use_the_consumer_group_can_read_all_the_same_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with running_broker("sasl") as server:
         topic = server.new_topic()
         server.produce(topic, values(1, 2))
@@ -398,5 +400,9 @@ def test_who_may_not_use_the_consumer_group_can_read_all_the_same() -> None:
         topics = Topics(server, {"topic": topic, "client": client})
         polled = topics.commit(topics.poll())
         assert [numbers(polled) for _ in range(3)] == [[1, 2]] * 3
-        topics.reader.committed(polled.until)
-        kafka_advice.hear_out()
+        for _ in range(2):
+            topics.reader.committed(polled.until)
+            kafka_advice.hear_out()
+    (said,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert said.startswith("consumer group was not told: options.client: found ")
+    assert "Group authorization failed" in said

@@ -103,6 +103,7 @@ def standing(
         event_time_unit="us",
         max_future_skew_us=None,
         columns=None,
+        needed=None,
         casts={"letter": pl.String()},
         partitioned=True,
         undecoded=None if transformed else "raw",
@@ -120,7 +121,7 @@ def standing(
         shards=1,
         depot=None,  # type: ignore[arg-type]  # nothing is stored
         writers={},
-        channel_columns={},
+        channel_schemas={},
     )
 
 

@@ -98,6 +98,8 @@ def test_people_can_read_what_is_committed(store: PostgresStore, postgres: Place
     assert rows(postgres, "SELECT source_id, offset_bytes FROM tidegate_streaming_offsets") == [
         ("clicks", b'{"place":10}')
     ]
+    logs = PostgresCatalog(store.depot.address).logs("clicks")
+    assert logs == {"clicks": ({"path": "a.json"},)}
     assert rows(postgres, "SELECT source_id, place, entry FROM tidegate_streaming_log") == [
         ("clicks", 0, {"path": "a.json"})
     ]

@@ -13,6 +13,7 @@ import pytest
 
 from tidegate.errors import ConfigError, LostLease, StateFormatError, StateLost
 from tidegate.state import Entry, Manifest, SqliteDepot, SqliteStore, Stacks
+from tidegate.state.inspection import FolderCatalog
 from tidegate.state.layout import Layout
 from tidegate.testing.epochs import changed, folded, manifest, output, stage
 
@@ -82,6 +83,8 @@ def test_people_can_read_what_is_committed(store: SqliteStore, tmp_path: Path) -
     ]
     said = "SELECT json_extract(manifest, '$.state_version') FROM tidegate_streaming_manifest"
     assert rows(tmp_path, said) == [(1,)]
+    assert FolderCatalog(tmp_path).logs("clicks") == found
+    assert FolderCatalog(tmp_path).logs("others") == {}
 
 
 def test_the_database_survives_a_power_cut(store: SqliteStore) -> None:

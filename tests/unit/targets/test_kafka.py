@@ -279,15 +279,13 @@ def test_a_compacted_topic_that_also_forgets_is_no_table(kafka_server: KafkaServ
 def test_a_table_that_gets_more_partitions_is_refused(kafka_server: KafkaServer) -> None:
     """Keys would go elsewhere, and their rows stay; rows that are only added may go anywhere."""
     topic = kafka_server.new_topic(partitions=2)
-    for name, keyed in (("log", False), ("table", True)):
-        writer = opened(kafka_server, topic, pipeline=name, key=keyed)
-        writer.publish(key(1, pipeline=name), [stage(writer, rows(("ann", 0, 1)))])
+    table, log = opened(kafka_server, topic, key=True), opened(kafka_server, topic)
+    assert log.place == {}
+    was = table.place
+    table.refuse_other_place(was)
     kafka_server.add_partitions(topic, 3)
-    log = opened(kafka_server, topic, pipeline="log")
-    assert log.last_epoch(key(1, pipeline="log")) == 1
-    table = opened(kafka_server, topic, pipeline="table", key=True)
     with pytest.raises(TargetRefused, match=r"had 2 partitions and has 3 now"):
-        table.last_epoch(key(1, pipeline="table"))
+        opened(kafka_server, topic, key=True).refuse_other_place(was)
 
 
 def test_keys_stay_where_they_are_when_a_table_gets_more_partitions_during_a_run(
@@ -319,25 +317,26 @@ def test_a_table_that_is_made_anew_during_a_run_is_refused(
     kafka_server.delete_topic(new_topic)
     opened(kafka_server, new_topic, pipeline="another", key=True).prepare(SCHEMA)
     monkeypatch.setattr("tidegate.targets.kafka_producers._LOOK_AGAIN_S", 0)
-    with pytest.raises(TargetRefused, match="was deleted, or made anew"):
+    with pytest.raises(StateLost, match="was deleted, or made anew"):
         writer.publish(key(2), [stage(writer, rows(("bob", 0, 1)))])
 
 
-def test_a_table_that_had_rows_and_is_new_is_refused(
+def test_a_table_that_had_rows_and_is_another_one_is_refused(
     kafka_server: KafkaServer, new_topic: str
 ) -> None:
-    """Rows that are only added may begin anew."""
-    table, log = opened(kafka_server, new_topic, key=True), opened(kafka_server, new_topic)
+    """Whatever is in it, and whether or not it is there."""
+    table = opened(kafka_server, new_topic, key=True)
     table.prepare(SCHEMA)
-    table.publish(key(1), [stage(table, rows(("ann", 0, 1)))])
-    table.refuse_loss()
+    was = table.place
+    table.refuse_other_place(was)
     kafka_server.delete_topic(new_topic)
-    log.refuse_loss()
     with pytest.raises(StateLost, match="was deleted, or made anew"):
-        table.refuse_loss()
-    opened(kafka_server, new_topic, pipeline="another", key=True).prepare(SCHEMA)
+        table.refuse_other_place(was)
+    another = opened(kafka_server, new_topic, pipeline="another", key=True)
+    another.prepare(SCHEMA)
+    another.publish(key(1), [stage(another, rows(("ann", 0, 1)))])
     with pytest.raises(StateLost, match="was deleted, or made anew"):
-        table.refuse_loss()
+        table.refuse_other_place(was)
 
 
 def test_a_record_that_is_too_big_is_refused_and_nothing_is_seen(

@@ -26,14 +26,15 @@ from tests.unit.targets.contract import (
     stage,
 )
 from tests.unit.targets.postgres_tables import SCHEMA, made, opened
-from tidegate.errors import TargetRefused
+from tidegate.errors import LostLease, TargetRefused
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection, connect, transaction
 from tidegate.postgres.pool import close_idle
 from tidegate.targets import EpochKey, StagedRows, TargetWriter
 from tidegate.targets.blobs import table_of_bytes
 from tidegate.targets.postgres import PostgresWriter
-from tidegate.targets.postgres_rows import change_of, first_time
+from tidegate.targets.postgres_published import first_time
+from tidegate.targets.postgres_rows import change_of
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,18 @@ def test_rows_go_as_text_only_where_they_must(
         assert writer.rows()["x"].to_list() == column.to_list()
 
 
+@pytest.mark.parametrize("made", ["integer", "bigint"], ids=["binary", "text"])
+def test_columns_that_have_no_type_are_left_out(
+    postgres: Place, owner: psycopg.Connection[Any], made: str
+) -> None:
+    owner.execute(f"CREATE TABLE sessions (n {made})".encode())
+    writer = opened(postgres, mode="append")
+    table = pl.DataFrame({"odd": [{"a": 1}], "n": pl.Series([7], dtype=pl.Int32)})
+    writer.prepare(table.select("n").schema)
+    writer.publish(key(1), [stage(writer, table)])
+    assert writer.rows().rows() == [(7,)]
+
+
 def test_rows_that_are_there_in_spite_of_all_are_replaced(postgres: Place) -> None:
     """As after a reset: a new incarnation sends first revisions of what the table has."""
     writer = opened(postgres)
@@ -308,6 +321,19 @@ def test_the_last_epoch_that_is_out_is_known(postgres: Place) -> None:
     assert writer.last_epoch(key(1)) == 7
     assert writer.last_epoch(key(1, incarnation="i2")) is None
     assert replace(writer, in_commit=True).last_epoch(key(1)) is None
+
+
+def test_a_run_that_wakes_behind_another_one_publishes_nothing(postgres: Place) -> None:
+    """Also under an incarnation of its own, and though its epochs have higher numbers."""
+    sleeper, other = made(postgres), made(postgres, table="others")
+    sleeper.publish(key(8), [stage(sleeper, rows(("ann", 0, 1)))])
+    successor = made(postgres)
+    successor.publish(key(1, incarnation="i2"), [stage(successor, rows(("ann", 0, 2)))])
+    with pytest.raises(LostLease, match="'orders' was taken over: another run publishes to table"):
+        sleeper.publish(key(9), [stage(sleeper, rows(("ann", 0, 3)))])
+    assert_frame_equal(successor.rows(), rows(("ann", 0, 2)))
+    other.publish(key(9), [stage(other, rows(("ann", 0, 4)))])
+    assert_frame_equal(other.rows(), rows(("ann", 0, 4)))
 
 
 def test_a_connection_that_was_cut_meanwhile_is_made_again(

@@ -24,7 +24,7 @@ from tests.unit.targets.postgres_tables import SCHEMA, made, opened, problems_of
 from tidegate.errors import ConfigError
 from tidegate.pipeline import StateStore, Target
 from tidegate.postgres.connecting import Connection
-from tidegate.targets.postgres_table import make_published
+from tidegate.targets.postgres_published import make_tables
 from tidegate.targets.reading import read_target
 
 # --- the table that is made ---
@@ -103,9 +103,9 @@ def test_a_table_that_is_made_by_somebody_else_just_now_is_made_again(
         tries.append(schema)
         if len(tries) == 1:
             raise psycopg.errors.UniqueViolation("duplicate key in pg_type_typname_nsp_index")
-        make_published(connection, schema)
+        make_tables(connection, schema)
 
-    monkeypatch.setattr("tidegate.targets.postgres.make_published", refused_once)
+    monkeypatch.setattr("tidegate.targets.postgres.make_tables", refused_once)
     writer = made(postgres)
     assert len(tries) == 2
     assert writer.rows().height == 0

@@ -1,0 +1,99 @@
+"""What a database remembers that is not the state's: which epochs are out, and who publishes.
+
+    [claim] when a run begins -> an epoch: [refuse_if_taken_over], [first_time], its rows
+
+Whoever claims a table last publishes there, as with the id of a transaction in Kafka. Numbers of
+epochs and tokens do not say who that is: they begin anew where state was deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from psycopg import sql
+
+from tidegate.errors import LostLease
+from tidegate.postgres.connecting import Connection
+from tidegate.targets.postgres_table import TableName, asked, is_there
+from tidegate.targets.protocol import EpochKey
+
+_PUBLISHED: Final = "tidegate_streaming_published"
+_PUBLISHER: Final = "tidegate_streaming_publisher"
+_TABLES: Final = {
+    _PUBLISHED: """(
+        pipeline_name text NOT NULL, incarnation text NOT NULL, operator text NOT NULL,
+        channel text NOT NULL, epoch bigint NOT NULL,
+        PRIMARY KEY (pipeline_name, incarnation, operator, channel))""",
+    _PUBLISHER: """(
+        pipeline_name text NOT NULL, channel text NOT NULL, table_name text NOT NULL,
+        run text NOT NULL,
+        PRIMARY KEY (pipeline_name, channel, table_name))""",
+}
+_ODD: Final = re.compile("[\0\\\\\ud800-\udfff]")
+
+
+def make_tables(connection: Connection, schema: str) -> None:
+    """Make what is missing; who may make no tables can be given them."""
+    for name, columns in _TABLES.items():
+        if not is_there(connection, TableName(schema, name)):
+            query = sql.SQL("CREATE TABLE IF NOT EXISTS {} {}")
+            connection.execute(query.format(sql.Identifier(schema, name), sql.SQL(columns)))
+
+
+def claim(connection: Connection, table: TableName, pipeline: str, channel: str, run: str) -> None:
+    """From now on only this run publishes; waits for one that is about to.
+
+    Where nothing is remembered, nobody publishes: rows are in the commit.
+    """
+    if not is_there(connection, TableName(table.schema, _PUBLISHER)):
+        return
+    query = sql.SQL(
+        "INSERT INTO {} VALUES ($1, $2, $3, $4)"
+        " ON CONFLICT (pipeline_name, channel, table_name) DO UPDATE SET run = excluded.run"
+    ).format(sql.Identifier(table.schema, _PUBLISHER))
+    asked(connection, query, [*_stored(pipeline, channel, table.table), run])
+
+
+def refuse_if_taken_over(connection: Connection, table: TableName, key: EpochKey, run: str) -> None:
+    """Raise `LostLease` if another run has claimed the table; nobody does before this ends."""
+    query = sql.SQL(
+        "SELECT run FROM {} WHERE pipeline_name = $1 AND channel = $2 AND table_name = $3 FOR SHARE"
+    ).format(sql.Identifier(table.schema, _PUBLISHER))
+    found = asked(connection, query, _stored(key.pipeline, key.channel, table.table))
+    if found and found[0][0] != run:
+        raise LostLease(
+            f"pipeline {key.pipeline!r} was taken over: another run publishes to table {table} now"
+        )
+
+
+def first_time(connection: Connection, schema: str, key: EpochKey) -> bool:
+    """Note that an epoch is out; False if it, or a later one, is out already."""
+    query = sql.SQL(
+        "INSERT INTO {} AS known VALUES ($1, $2, $3, $4, $5)"
+        " ON CONFLICT (pipeline_name, incarnation, operator, channel)"
+        " DO UPDATE SET epoch = excluded.epoch WHERE known.epoch < excluded.epoch"
+        " RETURNING epoch"
+    ).format(sql.Identifier(schema, _PUBLISHED))
+    return bool(asked(connection, query, [*_names_in(key), key.epoch]))
+
+
+def published_epoch(connection: Connection, schema: str, key: EpochKey) -> int | None:
+    """The last epoch of a channel that is out; None if none is."""
+    if not is_there(connection, TableName(schema, _PUBLISHED)):
+        return None
+    query = sql.SQL(
+        "SELECT epoch FROM {} WHERE pipeline_name = $1 AND incarnation = $2"
+        " AND operator = $3 AND channel = $4"
+    ).format(sql.Identifier(schema, _PUBLISHED))
+    found = asked(connection, query, _names_in(key))
+    return found[0][0] if found else None
+
+
+def _names_in(key: EpochKey) -> list[str]:
+    return _stored(key.pipeline, key.incarnation, key.operator, key.channel)
+
+
+def _stored(*names: str) -> list[str]:
+    """Names as texts of PostgreSQL, which takes neither zero bytes nor half characters."""
+    return [each.encode("unicode_escape").decode() if _ODD.search(each) else each for each in names]
