@@ -42,6 +42,7 @@ from tests.kafka_java import format_storage, java
 from tests.kafka_markers import ending
 from tests.kafka_security import Security, secured
 from tests.ports import free_port
+from tidegate.kafka.keeping import close_idle
 
 _PATIENCE_S: Final = 30.0
 _MISSED: Final = (None, KafkaError._TIMED_OUT, KafkaError.INVALID_REPLICATION_FACTOR)
@@ -387,6 +388,7 @@ def running_broker(
         server.start()
         yield server
     finally:
+        close_idle()  # else they knock for as long as this process lives
         server.stop(signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
 

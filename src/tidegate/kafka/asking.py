@@ -6,14 +6,12 @@ asked again where the cluster is busy with itself, and given up at once where wa
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillWaiting
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -35,9 +33,9 @@ from confluent_kafka.admin import (
 
 from tidegate.errors import BrokerUnavailable
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.forks import leave_to_parent
 from tidegate.kafka.groups import commit_group, group_offsets
 from tidegate.kafka.hearing import note_answer
+from tidegate.kafka.keeping import Keeper
 from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
 from tidegate.kafka.refusals import final_refusal, no_partition, told
 
@@ -62,7 +60,8 @@ _Key = TypeVar("_Key")
 _NOT_EVERYWHERE_YET: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
 """Of a partition that was just made one broker tells, and its leader may not know it yet."""
 
-_CLIENTS: Final[dict[tuple[int, Broker], AdminClient]] = {}
+_CLIENTS: Final = Keeper[Broker, AdminClient](close=lambda _: None)
+"""They end by themselves, when the last who asks lets them go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,17 +265,8 @@ def _waited_for(future: Future[_Answer], client: AdminClient, broker: Broker) ->
 
 
 def _client(broker: Broker) -> AdminClient:
-    _mind_forks()
-    key = (os.getpid(), broker)
-    if key not in _CLIENTS:
-        _CLIENTS[key] = AdminClient(broker.config({}))
-    return _CLIENTS[key]
-
-
-@cache
-def _mind_forks() -> None:
-    leave_to_parent(_CLIENTS)
+    return _CLIENTS.shared(broker, lambda: AdminClient(broker.config({})))
 
 
 def _forget(broker: Broker) -> None:
-    _CLIENTS.pop((os.getpid(), broker), None)
+    _CLIENTS.take(broker)

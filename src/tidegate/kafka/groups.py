@@ -7,17 +7,15 @@ the process where the coordinator of a group goes away in the middle of its admi
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.forks import leave_to_parent
+from tidegate.kafka.keeping import Keeper
 from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
 from tidegate.kafka.refusals import final_refusal, told
 
@@ -112,7 +110,7 @@ class _Member:
         self._consumer.close()
 
 
-_MEMBERS: Final[dict[tuple[int, Broker, str], _Member]] = {}
+_MEMBERS: Final = Keeper[tuple[Broker, str], _Member](close=_Member.close)
 
 
 def _asked(
@@ -134,23 +132,15 @@ def _asked_once(
     broker: Broker, group: str, ask: Callable[[_Member], list[TopicPartition]]
 ) -> list[TopicPartition]:
     """Ask a member, which is kept if it has an answer."""
-    _mind_forks()
-    key = (os.getpid(), broker, group)
-    member = _MEMBERS.pop(key, None) or _Member(broker, group)
+    member = _MEMBERS.take((broker, group)) or _Member(broker, group)
     try:
         answer = ask(member)
         need_no_errors(answer)
     except BaseException:
         member.close()
         raise
-    if _MEMBERS.setdefault(key, member) is not member:
-        member.close()
+    _MEMBERS.give((broker, group), member)
     return answer
-
-
-@cache
-def _mind_forks() -> None:
-    leave_to_parent(_MEMBERS)
 
 
 def need_no_errors(places: Iterable[TopicPartition]) -> None:

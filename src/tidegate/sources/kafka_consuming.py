@@ -10,14 +10,12 @@ hole. A wait that is too long is an error, never an end; so is a batch that is d
 
 from __future__ import annotations
 
-import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final, cast
 
@@ -27,8 +25,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from tidegate.errors import BrokerUnavailable, ConfigError, TidegateError, UnreadableSource
 from tidegate.kafka.asking import Partition, find_topics, first_offsets
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.forks import leave_to_parent
 from tidegate.kafka.hearing import note_answer
+from tidegate.kafka.keeping import Keeper
 from tidegate.kafka.places import FROM_PLACES
 from tidegate.kafka.refusals import final_refusal, refusal, told
 from tidegate.sources.kafka_offsets import named
@@ -93,7 +91,7 @@ _GIVE_UP: Final = (
     "kafka-delete-records up to the offset behind it, and on_data_loss='continue'"
 )
 
-_KEPT: Final[dict[tuple[int, Broker, str], Consumer]] = {}
+_KEPT: Final = Keeper[tuple[Broker, str], Consumer](close=Consumer.close)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +107,15 @@ class RecordRange:
 
 @contextmanager
 def kept_consumer(broker: Broker, group: str) -> Iterator[Consumer]:
-    """The consumer of this process for as long as the block lasts; closed after any exception.
-
-    A new one costs as much as reading a hundred thousand records.
-    """
-    _mind_forks()
-    key = (os.getpid(), broker, group)
-    consumer = _KEPT.pop(key, None) or opened_consumer(broker, group)
+    """The consumer of this process for as long as the block lasts; closed after any exception."""
+    consumer = _KEPT.take((broker, group)) or opened_consumer(broker, group)
     try:
         yield consumer
         consumer.unassign()
     except BaseException:
         consumer.close()
         raise
-    if _KEPT.setdefault(key, consumer) is not consumer:
-        consumer.close()
-
-
-@cache
-def _mind_forks() -> None:
-    leave_to_parent(_KEPT)
+    _KEPT.give((broker, group), consumer)
 
 
 def opened_consumer(broker: Broker, group: str, positions: Positions | None = None) -> Consumer:

@@ -87,4 +87,4 @@ def kept_consumers(topics: Topics) -> list[Any]:
     """The consumers that this process keeps for a source."""
     reader = topics.reader
     of = (reader._broker, reader._group)
-    return [each for key, each in kafka_consuming._KEPT.items() if key[1:] == of]
+    return [each.client for key, each in kafka_consuming._KEPT._kept.items() if key[1] == of]
