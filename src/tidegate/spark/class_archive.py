@@ -51,20 +51,28 @@ def archive_options() -> str:
 
 
 def make_archive() -> Path:
-    """Run a small pipeline in a process of its own, and keep the classes that it has loaded."""
+    """Run a small pipeline in a process of its own, and keep the classes that it has loaded.
+
+    One that is there goes first: a JVM that uses an archive makes none.
+    """
     file = archive()
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="tidegate-archive-", dir=file.parent) as folder:
         made = Path(folder) / file.name
         options = f"-XX:ArchiveClassesAtExit={made} {_QUIETLY}"
         environment = {**os.environ, "JDK_JAVA_OPTIONS": options}
-        subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", _WARM_UP],
             cwd=folder,
             env=environment,
-            check=True,
-            capture_output=True,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
+        if done.returncode or not made.is_file():
+            raise RuntimeError(f"no archive of Spark's classes was made:\n{done.stdout}")
         made.replace(file)
     return file
 
