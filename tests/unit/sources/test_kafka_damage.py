@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -20,18 +23,27 @@ _HEADER = 61
 
 def damaged(server: KafkaServer, topic: str, codec: str) -> None:
     """Three batches of two records, of which the second is not what was written."""
-    two = {"batch.num.messages": 2, "linger.ms": 10_000}  # however long it takes to say the second
-    config = {"bootstrap.servers": server.servers, "compression.type": codec, **two}
     for first in (0, 2, 4):
-        producer = Producer(config)
-        for n in (first, first + 1):
-            producer.produce(topic, value(n, "u" * 50))
-        producer.flush()
+        _write_two(server, topic, codec, [value(n, "u" * 50) for n in (first, first + 1)])
     [segment] = (server.folder / "data" / f"{topic}-0").glob("*.log")
     with segment.open("r+b") as log:
         size = int.from_bytes(log.read(12)[8:], "big") + 12
         log.seek(size + _HEADER + 20)
         log.write(b"\xff" * 20)
+
+
+def _write_two(server: KafkaServer, topic: str, codec: str, values: Sequence[bytes]) -> None:
+    """In one batch: two are sent at once, one waits for another. Flushing, it would not wait."""
+    full = {"batch.num.messages": 2, "linger.ms": 60_000}
+    producer = Producer(
+        {"bootstrap.servers": server.servers, "compression.type": codec, "log_level": 0, **full}
+    )
+    for each in values:
+        producer.produce(topic, each)
+    end_s = time.monotonic() + 60
+    while len(producer):
+        assert time.monotonic() < end_s, "two records were not delivered"
+        producer.poll(0.02)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "none"])
