@@ -7,13 +7,26 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kafka_broker import KafkaServer, running_broker
+from tidegate.kafka.keeping import close_idle
 
 
 @pytest.fixture(scope="session")
-def kafka_server() -> Iterator[KafkaServer]:
+def shared_broker() -> Iterator[KafkaServer]:
     """A broker; without its jars these tests fail: `make test` fetches them."""
     with running_broker() as server:
         yield server
+
+
+@pytest.fixture
+def kafka_server(shared_broker: KafkaServer) -> Iterator[KafkaServer]:
+    """The broker, running, also if a test before has failed while it was stopped.
+
+    What a process keeps for topics that come never again is closed in the end.
+    """
+    if not shared_broker.running:
+        shared_broker.start()
+    yield shared_broker
+    close_idle()
 
 
 @pytest.fixture

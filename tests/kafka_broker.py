@@ -125,6 +125,11 @@ class KafkaServer:
         """The JVM."""
         return int((self.folder / "pid").read_text())
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and has not ended since."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start it, on the port that it had; when this returns, each partition has a leader."""
         for _ in range(3):
