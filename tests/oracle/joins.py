@@ -219,17 +219,26 @@ class JoinOracle:
         if rules.match == "same_pane":
             return tumbling[1]
         if side == "left":
-            ends_us = [end_us for _, end_us in self._sliding(tumbling)]
-            # never before its own pane ends: else a row ahead of the watermark could be late (R13)
-            return max(*ends_us, tumbling[1]) if ends_us else None
+            return max((end_us for _, end_us in self._sliding(tumbling)), default=None)
         return max(self._tumbling(end_us - 1, rules.left_size_us)[1] for _, end_us in sliding)
 
     def _late_end_us(self, side: str, event_us: int) -> int | None:
-        """Until when (+ L) a row can meet a held row or a future one; None: it is never late."""
-        wait_end_us = self._wait_end_us(side, event_us)
-        if self._rules.kind != "interval" or wait_end_us is None:
-            return wait_end_us
-        return max(wait_end_us, event_us + self._rules.upper_us - self._rules.lower_us)
+        """R11: until when (+ L) a row is not late, and finds all it matches; None: never late."""
+        rules = self._rules
+        if self._wait_end_us(side, event_us) is None:
+            return None
+        if rules.kind == "interval":
+            return event_us
+        if rules.kind == "tumbling_tumbling":
+            return self._tumbling(event_us, rules.size_us)[1]
+        if side == "left":
+            return self._tumbling(event_us, rules.left_size_us)[1]
+        # a right row: until left rows of the first pane that it shares are purged
+        shared_us = event_us
+        if rules.match == "overlapping_pane":
+            shared_us = min(start_us for start_us, _ in self._sliding((event_us, event_us + 1)))
+        first_pane = self._tumbling(shared_us, rules.left_size_us)
+        return self._wait_end_us("left", first_pane[0])
 
     def _tumbling(self, event_us: int, size_us: int) -> Span:
         """The pane around a time."""

@@ -21,6 +21,9 @@ UNPARSABLE = "unparsable"
 OUT_OF_RANGE = "out_of_range"
 FUTURE = "future"
 
+OF_THE_EVENT_TIME = (NO_EVENT_TIME, UNPARSABLE, OUT_OF_RANGE, FUTURE)
+"""Reasons that lie in the event time alone, whatever the policies of a source."""
+
 EVENT_US = "event_us"
 
 

@@ -11,8 +11,9 @@ import polars as pl
 
 from tidegate.core.arrays import Bools
 
-_US_OF_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_US_OF_DAY = 86_400 * _US_OF_UNIT["s"]
+US_OF_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+"""Microseconds in each unit that a whole number may count."""
+_US_OF_DAY = 86_400 * US_OF_UNIT["s"]
 
 _WITH_ZONE = ("%+", "%Y-%m-%d %H:%M:%S%.f%#z")
 _WITHOUT_ZONE = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
@@ -57,7 +58,7 @@ def _microseconds(values: pl.Series, unit: str | None) -> pl.Series:
     if values.dtype == pl.String:
         return _parsed(values)
     if values.dtype.is_integer():
-        return _scaled(values.cast(pl.Int64), _US_OF_UNIT[unit or "us"])
+        return _scaled(values.cast(pl.Int64), US_OF_UNIT[unit or "us"])
     if values.dtype == pl.Date:
         return _scaled(values.to_physical().cast(pl.Int64), _US_OF_DAY)
     if isinstance(values.dtype, pl.Datetime):
@@ -70,7 +71,7 @@ def _microseconds(values: pl.Series, unit: str | None) -> pl.Series:
 
 def _of_timestamps(values: pl.Series, dtype: pl.Datetime) -> pl.Series:
     if dtype.time_unit == "ms":  # a cast would not tell which ones do not fit
-        return _scaled(values.to_physical(), _US_OF_UNIT["ms"])
+        return _scaled(values.to_physical(), US_OF_UNIT["ms"])
     return values.cast(pl.Datetime("us", dtype.time_zone)).to_physical()
 
 

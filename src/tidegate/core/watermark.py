@@ -107,14 +107,16 @@ class SourceWatermark:
         seen = Observation(rows=rows, highest_us=highest_us)
         if seen.highest_us is None:
             return self
-        counted = replace(
-            self,
-            highest_us=max(self.highest_us, seen.highest_us),
-            rows_since_move=self.rows_since_move + seen.rows,
-        )
-        if counted.rows_since_move < self.advance_threshold:
-            return counted
-        return counted.advance_to(plus(counted.highest_us, -self.max_out_of_order_us))
+        highest_us, rows = max(self.highest_us, seen.highest_us), self.rows_since_move + seen.rows
+        watermark_us = plus(highest_us, -self.max_out_of_order_us)
+        if rows < self.advance_threshold or watermark_us <= self.watermark_us:
+            return replace(self, highest_us=highest_us, rows_since_move=rows)
+        return replace(self, highest_us=highest_us, rows_since_move=0, watermark_us=watermark_us)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a row was admitted, or the source has stated a watermark."""
+        return max(self.highest_us, self.watermark_us) > BEGINNING
 
     def advance_to(self, watermark_us: int) -> SourceWatermark:
         """Move to `watermark_us`, whoever says so, or stay where that would be a step back.
@@ -151,7 +153,8 @@ class PipelineWatermark:
     that wakes stays left out until its watermark is at least the pipeline's, so it never
     holds the pipeline to a past it has left. If nobody counts, the watermark stays; if all
     are idle, it moves to the highest of theirs, and with `advance_when_idle` further by the
-    wall time since the last one went idle. `flushed_us` is the watermark of the last flush:
+    wall time since the last one went idle, but not past the time of rows that arrive now, where
+    rows have the time of their arrival. `flushed_us` is the watermark of the last flush:
     with unbounded lateness only that makes rows late, so it is committed too.
 
     Idleness is of this run only: `quiet_since_us` and `idle_since_us` (by source: the first
@@ -177,6 +180,19 @@ class PipelineWatermark:
         own_us = self.sources[key].idleness_us
         return self.source_idleness_us if own_us is None else own_us
 
+    @property
+    def begun(self) -> bool:
+        """Whether a row of any source was admitted."""
+        return any(each.begun for each in self.sources.values())
+
+    def has_begun(self, source: str) -> bool:
+        """Whether a row of this source was admitted."""
+        return any(self.sources[key].begun for key in self._keys_of(source))
+
+    def _keys_of(self, source: str) -> set[str]:
+        """What the source, or its partitions, are called here."""
+        return {key for key in self.sources if key == source or key.startswith(f"{source}/")}
+
     def parted(self, source: str, partitions: Iterable[int]) -> PipelineWatermark:
         """With a watermark for each of the partitions that a source has, in place of its own.
 
@@ -184,7 +200,7 @@ class PipelineWatermark:
         that appears later begins like a source that had no row yet, one that is gone holds nobody.
         """
         keys = {partition_key(source, each) for each in partitions} or {source}
-        known = {key for key in self.sources if key == source or key.startswith(f"{source}/")}
+        known = self._keys_of(source)
         if keys == known:
             return self
         anew = replace(
@@ -253,14 +269,15 @@ class PipelineWatermark:
         woken = self._woken({key for key in moved if moved[key] != self.sources[key]})
         return replace(woken, sources={**self.sources, **moved})
 
-    def aligned(self, *, now_us: int) -> PipelineWatermark:
+    def aligned(self, *, now_us: int, arrival_us: int | None = None) -> PipelineWatermark:
         """Draw the pipeline's new watermark from what was taken in: the end of an epoch.
 
         Whether a source has caught up is judged by the watermark before the epoch, so a
         source that was behind and moved on in the same epoch as the others holds them.
+        `arrival_us` is the time of rows that arrive in the epoch, where they have that time.
         """
         left_out = frozenset(key for key in self.sources if self._stays_out(key))
-        reached_us = self._reached(self.sources.keys() - left_out, now_us)
+        reached_us = self._reached(self.sources.keys() - left_out, now_us, arrival_us)
         return replace(self, left_out=left_out, watermark_us=max(self.watermark_us, reached_us))
 
     def flushed(self, watermark_us: int) -> PipelineWatermark:
@@ -320,18 +337,19 @@ class PipelineWatermark:
         behind = self.sources[key].watermark_us < self.watermark_us
         return key in self.idle_since_us or (key in self.left_out and behind)
 
-    def _reached(self, counting: Collection[str], now_us: int) -> int:
+    def _reached(self, counting: Collection[str], now_us: int, arrival_us: int | None) -> int:
         if counting:
             return min(self.sources[key].watermark_us for key in counting)
         if self.sources and self.idle_since_us.keys() == self.sources.keys():
-            return self._reached_when_all_idle(now_us)
+            return self._reached_when_all_idle(now_us, arrival_us)
         return self.watermark_us
 
-    def _reached_when_all_idle(self, now_us: int) -> int:
+    def _reached_when_all_idle(self, now_us: int, arrival_us: int | None) -> int:
         highest_us = max(source.watermark_us for source in self.sources.values())
         if not self.advance_when_idle:
             return highest_us
-        return plus(highest_us, max(0, now_us - max(self.idle_since_us.values())))
+        reached_us = plus(highest_us, max(0, now_us - max(self.idle_since_us.values())))
+        return reached_us if arrival_us is None else max(highest_us, min(reached_us, arrival_us))
 
     def _check_known(self, keys: Iterable[str]) -> None:
         unknown = sorted(set(keys) - self.sources.keys())

@@ -14,6 +14,7 @@ from pydantic import Field
 from tidegate.eventtime import us_of_ms
 from tidegate.pipeline import join_rules
 from tidegate.pipeline.fieldtypes import DurationMs, Name, Names, OffsetMs, PositiveMs
+from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.window import Aggregation
 
@@ -84,7 +85,7 @@ class Join(Value):
     right_prefix: Name = "right_"
     """Stands before names of right columns that the left side has too."""
     allowed_lateness_ms: DurationMs = 0
-    """How much longer than need be rows are waited for."""
+    """How far behind the watermark a row may be before it is late; rows wait so much longer."""
     late_data: JoinLateData = "drop"
     """What becomes of late rows, unless their side says otherwise."""
     left_late_data: JoinLateData | None = None
@@ -97,7 +98,7 @@ class Join(Value):
     """With `reassign`: rows later than this are dropped."""
     max_state_rows_per_key: Annotated[int, Field(gt=0)] | None = None
     """More rows of one key and side waiting than this stop the pipeline."""
-    id: Name = "join"
+    id: PlainName = "join"
     """The name of this operator; its state is kept under it."""
 
     rules: ClassVar[tuple[Rule, ...]] = join_rules.JOIN

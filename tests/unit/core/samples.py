@@ -1,21 +1,16 @@
-"""Runs over columns of every type: nasty values, rows in epochs, and what the oracle makes of them.
-
-All rows of a stream fall into one window of their key, so a window is all rows of a key.
-"""
+"""Nasty values of every type, and runs in which all rows of a key fall into one window."""
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from tests.oracle.aggregates import Aggregate, aggregate
 from tidegate.core.compiling import polars_type
 from tidegate.core.events import Events
 from tidegate.core.hashing import xxhash64
@@ -31,8 +26,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "short": (-(2**15), 2**15 - 1, 0, 7),
     "int": (-(2**31), 2**31 - 1, 0, 3, 4),
     "long": (-(2**40), 2**40, 0, 7, -3),  # sums that a double holds too: avg is exact
-    "float": (0.5, -1.25, -0.0, 0.0, 3.0, NAN),
-    "double": (0.5, -1.25, -0.0, 0.0, 2.0**40, NAN, INFINITY),
+    "float": (0.5, -1.25, -0.0, 0.0, 3.0, NAN, INFINITY, -INFINITY),
+    "double": (0.5, -1.25, -0.0, 0.0, 2.0**40, NAN, INFINITY, -INFINITY),
     "decimal(10,2)": tuple(map(Decimal, ("0.01", "-0.01", "0.00", "99999999.99", "-5.25"))),
     "decimal(38,4)": tuple(map(Decimal, ("0.0001", "-123456789012345678.9", "1E+20", "7"))),
     "string": ("", "a", "A", "ab", "ä", "\uffff", "\U0001f600", "a longer one " * 5),
@@ -58,8 +53,6 @@ COUNTS = ("count", "count_col")
 PICKS = ("min", "max", "first", "last")
 SUMS = ("sum", "avg")
 MANY = ("count_distinct", "exact", "collect")
-
-WINDOW_KINDS = ("tumbling", "session")
 
 
 def kinds_for(type_name: str) -> tuple[str, ...]:
@@ -107,21 +100,6 @@ def at(event_us: int, value: Any, user: str | None = "ann") -> Row:
     return {"event_us": event_us, "user": user, "value": value}
 
 
-def some_epochs(type_name: str, *, seed: int = 1) -> list[list[Row]]:
-    """Epochs with ties in time, NULLs, a key of NULLs only, a key of one row and a NULL key."""
-    chance = random.Random(f"{type_name} {seed}")
-    values = (*VALUES[type_name], None)
-
-    def row() -> Row:
-        user = chance.choice(["ann", "bob", None, "nothing"])
-        value = None if user == "nothing" else chance.choice(values)
-        return at(chance.randrange(10) * 1000, value, user)
-
-    epochs = [[row() for _ in range(count)] for count in (9, 1, 12, 8)]
-    epochs[2].append(at(0, VALUES[type_name][0], "once"))
-    return epochs
-
-
 def run_through(run: LocalRun, epochs: Sequence[Sequence[Row]], columns: dict[str, str]) -> Epoch:
     """Feed the epochs and flush."""
     for rows in epochs:
@@ -144,38 +122,6 @@ def outputs(epoch: Epoch, names: Sequence[str]) -> dict[str | None, Row]:
     """The values sent, by user."""
     assert epoch.rows["user"].n_unique() == epoch.rows.height, "one window for each user"
     return {row["user"]: {name: row[name] for name in names} for row in epoch.rows.to_dicts()}
-
-
-def naive_outputs(
-    epochs: Sequence[Sequence[Row]], kinds: Sequence[str], type_name: str
-) -> dict[str | None, Row]:
-    """The same by the oracle, from all rows at once."""
-    specs = [
-        Aggregate(
-            kind="count_distinct" if kind == "exact" else kind,
-            input_column="value",
-            output_name=kind,
-        )
-        for kind in kinds
-    ]
-    arrived = [row for rows in epochs for row in rows]
-    placed = [row | {"lane": 0, "offset": nth} for nth, row in enumerate(arrived)]
-    users = {row["user"] for row in placed}
-    found = {u: aggregate(specs, [row for row in placed if row["user"] == u]) for u in users}
-    return {user: _mean_rounded(row, type_name) for user, row in found.items()}
-
-
-def _mean_rounded(row: Row, type_name: str) -> Row:
-    """The mean of decimals in Spark's digits; the oracle's has all of them."""
-    if not isinstance(row.get("avg"), Decimal):
-        return row
-    scale = DataType.parse(type_name).scale or 0
-    return row | {"avg": half_up(row["avg"], min(38, scale + 4))}
-
-
-def half_up(value: Decimal, scale: int) -> Decimal:
-    with localcontext(prec=100):
-        return value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
 
 
 def plain(value: Any) -> Any:

@@ -326,6 +326,15 @@ def test_wall_time_counts_from_when_the_last_source_went_idle() -> None:
     assert moves == [10, 30, 50, 50, 50, 150]
 
 
+def test_wall_time_moves_no_watermark_past_rows_that_arrive_now() -> None:
+    """A clock that was set back stands still for them, whatever time passes meanwhile."""
+    pipeline = replace(at(a=3000), advance_when_idle=True).marked(idle=["a"], now_us=1000)
+    assert pipeline.aligned(now_us=2000, arrival_us=3000).watermark_us == 3000
+    assert pipeline.aligned(now_us=3500, arrival_us=3500).watermark_us == 3500
+    assert pipeline.aligned(now_us=1100, arrival_us=9000).watermark_us == 3100
+    assert pipeline.aligned(now_us=3500, arrival_us=2000).watermark_us == 3000
+
+
 def test_empty_polls_do_not_change_since_when_a_source_is_idle() -> None:
     pipeline = replace(at(a=30), advance_when_idle=True).marked(idle=["a"], now_us=1000)
     for now_us in (1010, 1100):
@@ -363,6 +372,14 @@ def test_a_flush_never_moves_back() -> None:
 def test_the_watermark_of_a_flush_survives_a_restart() -> None:
     pipeline = restart(at(a=30).flushed(1000))
     assert pipeline.observed({"a": seen(2000)}).aligned(now_us=0).flushed_us == 1000
+
+
+def test_a_source_has_begun_with_the_first_row_of_any_partition() -> None:
+    fresh = pipeline_of("clicks", "click").parted("clicks", [0, 1])
+    assert not fresh.begun
+    begun = fresh.observed({"clicks/1": seen(5)})
+    assert begun.begun
+    assert [begun.has_begun(name) for name in ("clicks", "click")] == [True, False]
 
 
 def test_after_a_restart_a_left_out_source_is_still_left_out() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.events import Events, Keys
 from tidegate.core.frames import nulls, taken, unused_name
-from tidegate.core.hashing import xxhash64
+from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
 from tidegate.core.lateness import ORIGINAL_EVENT_TS, Late, Lateness, moved
 from tidegate.core.segments import KEY_PREFIX, Units
@@ -31,7 +31,7 @@ VALUE_PREFIX = "value."
 NAMES: Final[tuple[Side, Side]] = ("left", "right")
 """What the sides are called: their tables, and the prefixes of their columns in conditions."""
 
-LEFT_TS, RIGHT_TS, MATCH_TS, PAIR_ID = "left_event_ts", "right_event_ts", "match_ts", "pair_id"
+LEFT_TS, RIGHT_TS, MATCH_TS = "left_event_ts", "right_event_ts", "match_ts"
 _NOBODY = -1
 """Stands for the position of a row that is not there."""
 
@@ -195,7 +195,7 @@ class JoinPlan:
             if name == LEFT_TS or self.sends_pairs:
                 columns.append(_instants(name, time_us, count))
         later = np.max([time_us for time_us in times if time_us is not None], axis=0)
-        columns += [instants(MATCH_TS, later), pl.Series(PAIR_ID, _pair_id(rows, count))]
+        columns += [instants(MATCH_TS, later), pair_ids(_positions(rows, count))]
         return pl.DataFrame(columns)
 
 
@@ -366,11 +366,9 @@ def _instants(name: str, time_us: Int64s | None, count: int) -> pl.Series:
     return instants(name, time_us)
 
 
-def _pair_id(rows: tuple[pl.DataFrame | None, pl.DataFrame | None], count: int) -> Int64s:
-    """One number for a pair, whoever finds it: the hash of both rows' positions."""
-    positions: list[Any] = []
-    for each in rows:
-        for name in ("lane", "offset"):
-            nobody = np.full(count, _NOBODY) if each is None else None
-            positions.append(pl.Series(name, nobody) if each is None else each[name])
-    return xxhash64(positions)
+def _positions(
+    rows: tuple[pl.DataFrame | None, pl.DataFrame | None], count: int
+) -> list[pl.Series]:
+    """Where both rows of each pair come from, which is the same whoever finds the pair."""
+    nobody = pl.Series(np.full(count, _NOBODY))
+    return [nobody if each is None else each[name] for each in rows for name in ("lane", "offset")]

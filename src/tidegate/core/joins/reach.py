@@ -2,7 +2,8 @@
 
 Every join by time is a range join: for a row at a time, the times that match on the other
 side are one range, whether deltas bound it or panes do. A row waits until no time of that range
-can come any more.
+can come any more. It is late once a row that it matches may have been purged: so a row that is
+not late finds everything it matches.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Reach(Protocol):
         ...
 
     def late_us(self, side: int, event_us: Int64s) -> Int64s:
-        """The watermark from which on each row is late: nothing held could match it either."""
+        """The watermark from which on each row is late: what it matches may be purged."""
         ...
 
     def matches_any(self, side: int, event_us: Int64s) -> Bools:
@@ -66,9 +67,9 @@ class Interval:
         return self.range_us(side, event_us)[1] + 1
 
     def late_us(self, side: int, event_us: Int64s) -> Int64s:
-        """When neither a held nor a future row could match."""
-        wait_us = self.upper_us if side == LEFT else -self.lower_us
-        return event_us + max(wait_us, self.upper_us - self.lower_us) + 1
+        """One microsecond past the row: what it matches waits for it, and no longer."""
+        del side
+        return event_us + 1
 
     def matches_any(self, side: int, event_us: Int64s) -> Bools:
         """See `Reach`."""
@@ -139,17 +140,16 @@ class SlidingPanes:
         return 1
 
     def over_us(self, side: int, event_us: Int64s) -> Int64s:
-        """The end of the last pane that it can share, and not before that of its own: no row ahead
-        of the watermark is late.
-        """
-        end_us = self.range_us(side, event_us)[1] + 1
-        if side == LEFT:
-            return np.maximum(end_us, self._pane_us(event_us) + self.left_size_us)
-        return end_us
+        """The end of the last pane of the other side that it can share."""
+        return self.range_us(side, event_us)[1] + 1
 
     def late_us(self, side: int, event_us: Int64s) -> Int64s:
-        """The same."""
-        return self.over_us(side, event_us)
+        """A left row: at the end of its own pane. A right one: when left rows of the first pane
+        that it shares are purged.
+        """
+        if side == LEFT:
+            return self._pane_us(event_us) + self.left_size_us
+        return self.over_us(LEFT, self.range_us(RIGHT, event_us)[0])
 
     def matches_any(self, side: int, event_us: Int64s) -> Bools:
         """Between panes that do not touch there is nothing to match."""

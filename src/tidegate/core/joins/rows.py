@@ -86,7 +86,7 @@ class RowJoin:
     allowed_us: int = 0
 
     def judge(self, held: Stack[Tables], arrived: Sequence[Events], clock: Clock) -> Turned:
-        """By time alone: a row is late when nothing held or to come could match it."""
+        """By time alone: a row is late once rows that it matches may be purged."""
         del held
         inputs = [in_position_order(events) for events in arrived]
         late, reassigned, never = [], [], []

@@ -1,8 +1,8 @@
 """Two sessions that overlap as one row: where they lie, and what is computed of each.
 
-Aggregates are computed of the rows that are held, when a result is sent. `pair_id` continues the
-hash of the key with both starts, as a session's id does with its own; where a side is missing,
-with `NO_START_US`, which is the start of no session.
+Aggregates are computed of the rows that are held, when a result is sent. `pair_id` is made of the
+key, of which parts of it are NULL, and of both starts; where a side is missing, of `NO_START_US`,
+which is the start of no session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tidegate.core.events import Events
 from tidegate.core.frames import nulls, taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
-from tidegate.core.joins.plan import MATCH_TS, NAMES, PAIR_ID, JoinPlan
+from tidegate.core.joins.pair_ids import pair_ids
+from tidegate.core.joins.plan import MATCH_TS, NAMES, JoinPlan
 from tidegate.core.joins.reach import LEFT, SIDES
 from tidegate.core.joins.session_rows import Sessions
 from tidegate.core.segments import KEY_PREFIX
@@ -55,17 +56,19 @@ class SessionResults:
         known = [each for each in sides if each is not None]
         keys = known[0].first_rows
         key_hash = keys["key_hash"].to_numpy()
-        columns = [keys[KEY_PREFIX + name].alias(name) for name in self.plan.keys]
+        key = [keys[KEY_PREFIX + name].alias(name) for name in self.plan.keys]
+        columns = [*key]
         for side in SIDES:
             columns += self._places(NAMES[side], sides[side], key_hash)
         for side in SIDES:
             columns += self._values(side, sides[side], count)
         later_us = np.max([each.first_us for each in known], axis=0)
-        pair_id = key_hash
-        for chosen in sides:
-            start_us = np.full(count, NO_START_US) if chosen is None else chosen.first_us
-            pair_id = continue_with_long(pair_id, start_us)
-        columns += [instants(MATCH_TS, later_us), pl.Series(PAIR_ID, pair_id, dtype=pl.Int64)]
+        starts = [
+            pl.Series(np.full(count, NO_START_US) if each is None else each.first_us)
+            for each in sides
+        ]
+        is_null = [each.is_null() for each in key]  # a hash passes over NULL
+        columns += [instants(MATCH_TS, later_us), pair_ids([*key, *is_null, *starts])]
         return pl.DataFrame(columns)
 
     def _places(self, name: str, chosen: _Chosen | None, key_hash: Int64s) -> list[pl.Series]:

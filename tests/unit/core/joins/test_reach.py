@@ -46,11 +46,10 @@ def test_a_row_waits_until_the_watermark_is_past_its_last_match() -> None:
     assert (over(reach, LEFT, 100), over(reach, RIGHT, 100)) == (106, 103)
 
 
-def test_a_row_that_need_not_wait_is_late_only_when_nothing_held_could_match_it() -> None:
+def test_a_row_is_late_once_the_watermark_is_past_it_however_long_it_waits() -> None:
     before = Interval(lower_us=-10, upper_us=-4)  # the right row comes first
-    assert over(before, LEFT, 100) == 97
-    assert late(before, LEFT, 100) == 107
-    assert (over(before, RIGHT, 100), late(before, RIGHT, 100)) == (111, 111)
+    assert (over(before, LEFT, 100), late(before, LEFT, 100)) == (97, 101)
+    assert (over(before, RIGHT, 100), late(before, RIGHT, 100)) == (111, 101)
 
 
 def test_a_flush_of_intervals_needs_no_more_than_their_end() -> None:
@@ -97,10 +96,20 @@ def test_between_panes_that_do_not_touch_there_is_nothing_to_match() -> None:
     ]
 
 
-def test_a_left_row_is_not_late_before_its_own_pane_ends() -> None:
-    reach = SlidingPanes(left_size_us=20, right_size_us=2, slide_us=15)
-    assert span(reach, LEFT, 19) == (0, 16)
-    assert over(reach, LEFT, 19) == 20
+def test_a_left_row_is_late_at_the_end_of_its_own_pane() -> None:
+    apart = SlidingPanes(left_size_us=20, right_size_us=2, slide_us=15)
+    assert span(apart, LEFT, 19) == (0, 16)
+    assert (over(apart, LEFT, 19), late(apart, LEFT, 19)) == (17, 20)
+    close = SlidingPanes(left_size_us=10, right_size_us=4, slide_us=2)
+    assert (over(close, LEFT, 5), late(close, LEFT, 5)) == (12, 10)
+
+
+def test_a_right_row_is_late_once_left_rows_of_its_first_pane_are_purged() -> None:
+    reach = SlidingPanes(left_size_us=10, right_size_us=10, slide_us=5)
+    assert [(over(reach, RIGHT, us), late(reach, RIGHT, us)) for us in (4, 5)] == [
+        (10, 5),
+        (20, 15),
+    ]
 
 
 def test_same_pane_means_that_the_right_row_lies_in_the_pane() -> None:
@@ -155,10 +164,15 @@ def test_the_times_that_match_are_those_of_the_definition(
 
 
 @given(reach=REACHES, side=st.sampled_from(SIDES), time_us=st.integers(-30, 30))
-def test_nothing_that_matches_comes_once_a_row_is_over(
+def test_a_row_is_kept_while_one_that_matches_it_may_come(
     reach: tuple[Reach, dict[str, object]], side: int, time_us: int
 ) -> None:
     kernel, _ = reach
-    assert over(kernel, side, time_us) > span(kernel, side, time_us)[1]
-    assert late(kernel, side, time_us) >= over(kernel, side, time_us)
-    assert late(kernel, side, time_us) > time_us or not kernel.matches_any(side, one(time_us))[0]
+    first_us, last_us = span(kernel, side, time_us)
+    assert over(kernel, side, time_us) > last_us
+    if not kernel.matches_any(side, one(time_us))[0]:
+        return
+    assert late(kernel, side, time_us) > time_us
+    matching = WIDE_US[(first_us <= WIDE_US) & (last_us >= WIDE_US)]
+    matching = matching[kernel.matches_any(1 - side, matching)]
+    assert (kernel.late_us(1 - side, matching) <= over(kernel, side, time_us)).all()

@@ -13,6 +13,7 @@ from tidegate.core.clock import Clock
 from tidegate.core.events import Events
 from tidegate.core.hashing import continue_with_long, xxhash64
 from tidegate.core.joins.compiling import compile_join
+from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.local import LocalJoin
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import step
@@ -146,7 +147,7 @@ def test_sessions_are_held_until_no_other_can_overlap_them() -> None:
 @pytest.mark.parametrize("type_", ["inner", "left", "right", "full", "semi", "anti"])
 def test_state_is_bounded_by_what_can_still_match(type_: JoinType) -> None:
     join = Joining(sessions(gap=5, type=type_))
-    for at in range(0, 1000, 20):
+    for at in range(0, 400, 20):
         join.epoch([f"both {at} l{at}", f"only{at} {at} s{at}"], watermark=at)
         join.epoch(right=[f"both {at} r{at}", f"right {at} o{at}"])
         assert join.stored <= 40
@@ -265,11 +266,12 @@ def test_a_matched_session_is_not_sent_alone() -> None:
     assert sent == [0, 1, 0, 0]
 
 
-def named(key: str, *starts: int) -> int:
-    hashes = xxhash64([pl.Series([key])])
-    for start in starts:
-        hashes = continue_with_long(hashes, np.array([start]))
-    return int(hashes[0])
+def named(key: str, start: int) -> int:
+    return int(continue_with_long(xxhash64([pl.Series([key])]), np.array([start]))[0])
+
+
+def pair(key: str, *starts: int) -> str:
+    return str(pair_ids([pl.Series([each]) for each in (key, False, *starts)])[0])
 
 
 def test_ids_can_be_computed_by_anybody() -> None:
@@ -279,10 +281,21 @@ def test_ids_can_be_computed_by_anybody() -> None:
     found = {row["k"]: row for row in rows.to_dicts()}
     assert found["k"]["left_session_id"] == named("k", 100_000)
     assert found["k"]["right_session_id"] == named("k", 105_000)
-    assert found["k"]["pair_id"] == named("k", 100_000, 105_000)
-    assert found["alone"]["pair_id"] == named("alone", 7_000, -(2**63))
-    assert found["other"]["pair_id"] == named("other", -(2**63), 8_000)
+    assert found["k"]["pair_id"] == pair("k", 100_000, 105_000)
+    assert found["alone"]["pair_id"] == pair("alone", 7_000, -(2**63))
+    assert found["other"]["pair_id"] == pair("other", -(2**63), 8_000)
     assert found["alone"]["right_session_id"] is None
+
+
+def test_keys_that_differ_in_where_they_are_null_have_different_ids() -> None:
+    columns = {"a": "string", "b": "string"}
+    count = Aggregation(kind="count")
+    join = sessions(on=["a", "b"], output="sessions", left_aggregations=[count], type="left")
+    run = LocalJoin(join, columns, columns)
+    run.epoch(pl.DataFrame({"event_us": [0, 0], "a": ["1", None], "b": [None, "1"]}))
+    rows = run.flush().rows
+    assert rows["left_session_id"].n_unique() == 1  # which is an id of its key alone
+    assert rows["pair_id"].n_unique() == 2
 
 
 def test_rows_of_one_time_are_taken_in_order_of_position_not_of_epoch() -> None:
