@@ -27,6 +27,8 @@ class Bounds:
     postgres: float
     """Of the rate with state in sqlite and results in files, with both in PostgreSQL."""
     recovery_s: float = 15.0
+    partitions: float = 1.5
+    """The CPU of an epoch of 1000 partitions over that of one of 12."""
 
 
 FULL = Bounds(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.engine import partitions
 from benchmarks.engine.bounds import BOUNDS
 from benchmarks.engine.cases import CASES
 from benchmarks.engine.measuring import Measured, measure
@@ -92,6 +93,13 @@ def test_streams_are_joined_faster_than_by_spark(summary: Summary) -> None:
     show([hot])
     times = hot.warm.seconds / tidegate.warm.seconds
     summary.at_most("join: seconds with a hot key over those without", times, BOUNDS.hot)
+    summary.settle()
+
+
+def test_many_partitions_cost_little_more_than_few(summary: Summary) -> None:
+    seconds = partitions.measured()
+    times = seconds[partitions.MANY] / seconds[partitions.FEW]
+    summary.at_most("CPU of an epoch, 1000 over 12 partitions", times, BOUNDS.partitions)
     summary.settle()
 
 

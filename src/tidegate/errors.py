@@ -146,6 +146,10 @@ class LostLease(TidegateError):
     """Another driver has taken the pipeline over: this one may not commit any more."""
 
 
+class TargetClaimed(LostLease):
+    """A driver that has lost the pipeline claimed its target; the run takes it back."""
+
+
 class EpochTaken(TidegateError):
     """The epoch to commit does not follow the last one that is committed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -17,6 +18,7 @@ from tidegate.cli.running import run
 from tidegate.cli.scenarios import scenario
 from tidegate.cli.starting import init
 from tidegate.cli.state import state_app
+from tidegate.cli.telling import PlainFormatter, say
 
 app = typer.Typer(
     name="tidegate",
@@ -41,18 +43,20 @@ app.add_typer(dlq_app, name="dlq")
 def version() -> None:
     """Print the version of Tidegate."""
     try:
-        typer.echo(version_of("tidegate"))
+        say(version_of("tidegate"))
     except PackageNotFoundError:
-        typer.echo("unknown: tidegate is not installed, only found on the path", err=True)
+        say("unknown: tidegate is not installed, only found on the path", err=True)
         raise typer.Exit(1) from None
 
 
 def main() -> None:
-    """Run the command line; what Tidegate warns of is told like all else it says."""
+    """Run the command line; warnings and logs are printed as plain text, like all other output."""
     warnings.showwarning = _warn
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(PlainFormatter())
     app()
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if category.__module__.startswith("tidegate"):
-        typer.echo(f"tidegate: warning: {message}", err=True)
+        say(f"tidegate: warning: {message}", err=True)

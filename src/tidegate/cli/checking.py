@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import typer
-
 from tidegate.cli.running import DEFAULT_FILE, PipelinePath
-from tidegate.cli.telling import told
+from tidegate.cli.telling import say, told
 from tidegate.frontends.toml import load_pipeline
 
 
 def check(file: PipelinePath = DEFAULT_FILE) -> None:
     """Find what is wrong with a pipeline without running it.
 
-    Looks at the file, at the columns and types of its sources, at its targets, and whether the
-    state that is there belongs to it. Nothing is written.
+    Looks at the file, at the columns and types of its sources, at its targets, whether the
+    state that is there belongs to it, and the rows in its targets to that state. Nothing is
+    written.
 
-    Exits with 0 if nothing is wrong, else as `tidegate run` would, which looks at more: whether
-    topics still have what is committed as read, and at rights to make what is missing.
+    Where rows are JSON and their columns are declared, some rows are looked at: an event time, or
+    all keys, that none of them has is a mistake, any other column that is read a warning.
+
+    Exits with 0 if nothing is wrong, also with warnings, else as `tidegate run` would, which looks
+    at more: whether topics still have what is committed as read, and at rights to make what is
+    missing.
     """
     with told():
         loaded = load_pipeline(file)
@@ -25,10 +28,10 @@ def check(file: PipelinePath = DEFAULT_FILE) -> None:
 
             found = checked(loaded.pipeline)
     for line in found.lines():
-        typer.echo(line)
+        say(line)
 
 
 def explain(file: PipelinePath = DEFAULT_FILE) -> None:
     """Say what a pipeline reads, computes, keeps and sends."""
     with told():
-        typer.echo(load_pipeline(file).explain(), nl=False)
+        say(load_pipeline(file).explain().removesuffix("\n"))

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.state import at_a_terminal
-from tidegate.cli.telling import Exit, console, fail, told
+from tidegate.cli.telling import Exit, console, fail, say, say_json, told
 
 dlq_app = typer.Typer(
     help="Look at late and rejected rows, and send them back.", no_args_is_help=True
@@ -41,7 +41,7 @@ def list_(
     with told():
         found = letters_of(load_pipeline(file).pipeline, channel, limit)
         if as_json:
-            typer.echo(to_json([each.to_dict() for each in found]))
+            say_json(to_json([each.to_dict() for each in found]))
         else:
             print_letters(console(), found)
 
@@ -54,6 +54,13 @@ def replay(  # noqa: PLR0913 - one for each option
     to_topic: Annotated[
         str | None,
         typer.Option(metavar="TOPIC", help="Send all to this topic, not whence they came."),
+    ] = None,
+    allow_topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="Trust rows that name this topic, which no source reads; once for each.",
+        ),
     ] = None,
     reason: Annotated[
         str | None, typer.Option(metavar="REASON", help="Only rows turned away for that.")
@@ -82,18 +89,17 @@ def replay(  # noqa: PLR0913 - one for each option
         from tidegate.cli.dlq_replaying import Replay, plan_of  # noqa: PLC0415
         from tidegate.cli.dlq_resolving import Terms  # noqa: PLC0415
 
-        terms = Terms(to_topic=to_topic, rebuilt=rebuilt, now=now)
+        allowed = frozenset(allow_topic or ())
+        terms = Terms(to_topic=to_topic, allowed_topics=allowed, rebuilt=rebuilt, now=now)
         with Replay.opened(pipeline, channel, terms) as opened:
             plan = plan_of(opened, reason)
             for sentence in plan.sentences():
-                typer.echo(sentence)
+                say(sentence)
             if plan.count:
                 if not yes:
                     _ask()
                 sent = opened.send(plan)
-                typer.echo(
-                    "sent" if sent == plan.count else f"sent {counted(sent, 'rows')} of them"
-                )
+                say("sent" if sent == plan.count else f"sent {counted(sent, 'rows')} of them")
 
 
 def _ask() -> None:

@@ -11,7 +11,8 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.cli.state_text import counted, plain, print_table
+from tidegate.cli.state_text import counted, print_table
+from tidegate.cli.telling import plain
 from tidegate.errors import ConfigError, Problem
 from tidegate.kafka import need_confluent_kafka
 from tidegate.pipeline import Pipeline, Target
@@ -118,7 +119,7 @@ def print_letters(console: Console, found: Sequence[Letters]) -> None:
         if nth:
             console.print()
         for line in _lines(each):
-            console.print(Text(line))
+            console.print(Text(plain(line)))
         if each.newest.height:
             newest = readable(each.newest)
             cells = [

@@ -9,7 +9,8 @@ from typing import Final
 
 from tidegate.cli.dlq_letters import How, Letter
 from tidegate.cli.dlq_passing import SAME_RECORD, SENT_BEFORE, Fate
-from tidegate.cli.state_text import counted, plain
+from tidegate.cli.state_text import counted
+from tidegate.cli.telling import plain
 from tidegate.kafka.asking import Partition
 
 

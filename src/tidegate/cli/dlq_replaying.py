@@ -22,7 +22,7 @@ from tidegate.cli.dlq_plan import ReplayPlan
 from tidegate.cli.dlq_reading import records_of_channel, some_at_a_time
 from tidegate.cli.dlq_resolving import Resolver, Terms
 from tidegate.cli.dlq_sources import Sources, check_cluster
-from tidegate.cli.state_text import plain
+from tidegate.cli.telling import plain
 from tidegate.errors import ConfigError, Problem
 from tidegate.kafka.asking import Partition, find_topics
 from tidegate.kafka.broker import Broker

@@ -26,6 +26,8 @@ class Terms:
 
     to_topic: str | None = None
     """Where all go; else whence they came."""
+    allowed_topics: frozenset[str] = frozenset()
+    """Topics that letters may name besides those that sources read."""
     rebuilt: bool = False
     """Whether rows whose records are gone are sent as their columns tell."""
     now: bool = False
@@ -61,8 +63,14 @@ class Resolver:
 
     def resolved(self, origins: Sequence[Origin]) -> list[Letter | Unsendable]:
         """For each of them the record, or why there is none."""
-        found = self._fetched({each.place for each in origins if each.place is not None})
+        trusted = [each for each in origins if self._trusts(each)]
+        found = self._fetched({each.place for each in trusted if each.place is not None})
         return [self._tried(each, found.get(each.place or ("", 0, 0))) for each in origins]
+
+    def _trusts(self, origin: Origin) -> bool:
+        """Whether its topic may be read and written to: a header may name any topic."""
+        topic = origin.letter.topic
+        return topic is None or topic in self.terms.allowed_topics or self.sources.read(topic)
 
     def _fetched(self, places: Iterable[Place]) -> dict[Place, Fetched]:
         by_broker: dict[Broker, list[Place]] = {}
@@ -80,6 +88,9 @@ class Resolver:
             return error
 
     def _letter(self, origin: Origin, found: Fetched | None) -> Letter:
+        if not self._trusts(origin):
+            which = f"rows of topic {origin.letter.topic}, which no source reads"
+            raise Unsendable(f"{which}: --allow-topic {origin.letter.topic} trusts what they say")
         topic = self.terms.to_topic or origin.letter.topic
         if topic is None:
             raise Unsendable("rows that do not say their topic: --to-topic says where they go")

@@ -21,6 +21,10 @@ class Sources:
 
     all: Sequence[Source]
 
+    def read(self, topic: str) -> bool:
+        """Whether one of them reads this topic."""
+        return any(_reads(each, topic) for each in self.all)
+
     def of(self, topic: str | None) -> Source | None:
         """The one that reads this topic; None where that is unclear."""
         if len(self.all) == 1:

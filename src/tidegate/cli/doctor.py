@@ -21,7 +21,7 @@ from rich.text import Text
 from tidegate.cli.doctor_checks import Finding, examined
 from tidegate.cli.doctor_facts import Facts
 from tidegate.cli.doctor_gathering import gathered
-from tidegate.cli.telling import console, told
+from tidegate.cli.telling import console, plain, plain_lines, say_json, told
 
 _STYLES: Final = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
@@ -52,7 +52,7 @@ def doctor(
 
             findings += spark_works()
         if as_json:
-            typer.echo(as_json_text(findings))
+            say_json(as_json_text(findings))
         else:
             show(findings, console())
         raise typer.Exit(1 if _counted(findings)["problem"] else 0)
@@ -93,12 +93,12 @@ def show(findings: Sequence[Finding], to: Console) -> None:
     if to.is_terminal:
         to.print(_table(findings), soft_wrap=False)
     else:
-        for line in plain_lines(findings):
-            to.print(line, soft_wrap=True, markup=False, highlight=False)
+        for line in lines_of(findings):
+            to.print(Text(plain_lines(line)), soft_wrap=True)
     to.print(_sum(findings), highlight=False)
 
 
-def plain_lines(findings: Sequence[Finding]) -> list[str]:
+def lines_of(findings: Sequence[Finding]) -> list[str]:
     """The findings without colours and as long as they are, for logs and pipes."""
     width = max(len(finding.what) for finding in findings)
     lines = []
@@ -116,10 +116,10 @@ def _table(findings: Sequence[Finding]) -> Table:
     table.add_column(overflow="fold")
     for finding in findings:
         level = Text(finding.level, style=_STYLES[finding.level])
-        said = Text(finding.found)
+        said = Text(plain_lines(finding.found))
         if finding.hint:
-            said.append(f"\n-> {finding.hint}", style="dim")
-        table.add_row(level, finding.what, said)
+            said.append(f"\n-> {plain_lines(finding.hint)}", style="dim")
+        table.add_row(level, Text(plain(finding.what)), said)
     return table
 
 

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.telling import plain, say, say_json
 from tidegate.cli.watching import View, Watcher, instant_text, lag_text
 from tidegate.eventtime import now_us
 from tidegate.pipeline.explain import bytes_text
@@ -112,7 +112,7 @@ class JsonLines:
         )
 
     def _say(self, data: Mapping[str, Any]) -> None:
-        typer.echo(json.dumps(data))
+        say_json(json.dumps(data))
 
 
 class Lines:
@@ -142,7 +142,7 @@ class Lines:
         self._say(summary(name, result, view))
 
     def _say(self, line: str) -> None:
-        typer.echo(line, err=True)
+        say(line, err=True)
 
 
 def summary(name: str, result: RunResult, view: View | None) -> str:
@@ -164,7 +164,13 @@ def summary(name: str, result: RunResult, view: View | None) -> str:
 def _troubles(counts: Mapping[str, int]) -> Iterator[str]:
     for name in ("late", "rejected", "left_out"):
         if counts.get(name):
-            yield f"{counts[name]:,} {name.replace('_', ' ')}"
+            yield f"{counts[name]:,} {name.replace('_', ' ')}{_reasons(counts, f'{name}.')}"
+
+
+def _reasons(counts: Mapping[str, int], prefix: str) -> str:
+    found = {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
+    told = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.items()))
+    return f" ({told})" if told else ""
 
 
 @dataclass
@@ -184,7 +190,7 @@ class LiveScreen:
     def began(self, name: str) -> None:
         """See `Screen`."""
         self.name = name
-        self.live.update(Spinner("dots", f" {name}: starting Spark"))
+        self.live.update(Spinner("dots", Text(f" {plain(name)}: starting Spark")))
 
     def moved(self, view: View) -> None:
         """See `Screen`."""
@@ -192,7 +198,7 @@ class LiveScreen:
 
     def ended(self, name: str, result: RunResult, view: View | None) -> None:
         """See `Screen`."""
-        self.live.update(Text(summary(name, result, view)))
+        self.live.update(Text(plain(summary(name, result, view))))
 
 
 def _numbers(name: str, view: View) -> Table:
@@ -209,7 +215,7 @@ def _numbers(name: str, view: View) -> Table:
         ("state", bytes_text(view.state_bytes)),
     ]
     table.add_row(*(Text(title, style="dim") for title, _ in [("", ""), *cells]))
-    table.add_row(Text(name, style="bold"), *(value for _, value in cells))
+    table.add_row(Text(plain(name), style="bold"), *(value for _, value in cells))
     return table
 
 
@@ -219,7 +225,7 @@ def _sources(view: View) -> Table:
         behind = "-" if each.lag_us is None else lag_text(each.lag_us)
         waits = Text("idle", style="yellow") if each.idle else Text("")
         table.add_row(
-            Text(f"  {name}", style="cyan"),
+            Text(f"  {plain(name)}", style="cyan"),
             f"watermark {instant_text(each.watermark_us)}",
             f"lag {behind}",
             waits,

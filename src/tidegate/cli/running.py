@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.progress import Style, progress
-from tidegate.cli.telling import Exit, code_of, message_of, told
+from tidegate.cli.telling import Exit, code_of, message_of, say_json, told
 from tidegate.frontends.toml import PipelineFile, load_pipeline
 
 PipelinePath = Annotated[
@@ -64,8 +64,8 @@ def run(  # noqa: PLR0913, PLR0917 - one for each setting
     running and ends; run again, and it goes on from there.
 
     Exits with 0 at the end of the input, 1 if something failed on the way, 2 for a mistake in the
-    file, 3 if somebody else runs the pipeline, 4 if its state belongs to another plan, and 128 and
-    the number of the signal if it was stopped.
+    file or first rows that show one, 3 if somebody else runs the pipeline, 4 if its state belongs
+    to another plan, and 128 and the number of the signal if it was stopped.
     """
     settings = {
         "mode": mode.value if mode else None,
@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each setting
         except Exception as error:
             if json_lines:
                 failed = {"event": "failed", "code": code_of(error), "error": message_of(error)}
-                typer.echo(json.dumps(failed))
+                say_json(json.dumps(failed))
             raise
     if stopped_by is not None:
         raise typer.Exit(Exit.BY_SIGNAL + stopped_by)

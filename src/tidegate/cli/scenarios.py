@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.telling import told
+from tidegate.cli.telling import say, told
 
 if TYPE_CHECKING:
     from tidegate.testing import ScenarioResult
@@ -47,12 +47,12 @@ def scenario(
     skipped = sum(result.skipped is not None for result in results)
     passed = sum(result.passed for result in results)
     failed = len(results) - passed - skipped
-    typer.echo(f"{passed} passed, {failed} failed, {skipped} skipped")
+    say(f"{passed} passed, {failed} failed, {skipped} skipped")
     raise typer.Exit(1 if failed else 0)
 
 
 def _tell(result: ScenarioResult) -> None:
     if result.skipped is not None:
-        typer.echo(f"skipped {result.scenario.id}: {result.skipped}")
+        say(f"skipped {result.scenario.id}: {result.skipped}")
     elif result.mismatches:
-        typer.echo(f"failed {result.scenario.id}: {' | '.join(result.mismatches)}")
+        say(f"failed {result.scenario.id}: {' | '.join(result.mismatches)}")

@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.telling import Exit, fail, told
+from tidegate.cli.telling import Exit, fail, say, told
+from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline.masking import shown
+from tidegate.pipeline.names import EXPECTED, is_plain, plain_name
 
 PIPELINE = "pipeline.toml"
 SCHEMA = "tidegate.schema.json"
@@ -25,6 +28,8 @@ def init(
 ) -> None:
     """Write a pipeline that runs, to be changed: pipeline.toml, with a schema for editors."""
     with told():
+        if name is not None and not is_plain(name):
+            raise ConfigError([Problem("--name", shown(name), EXPECTED)])
         there = [each for each in (PIPELINE, SCHEMA) if (folder / each).exists()]
         if there and not force:
             what = " and ".join(there)
@@ -33,17 +38,16 @@ def init(
         (folder / PIPELINE).write_text(_pipeline(name or _name_of(folder)), encoding="utf-8")
         (folder / SCHEMA).write_text(_shipped(SCHEMA), encoding="utf-8")
     path = folder / PIPELINE
-    typer.echo(f"wrote {path}, and {folder / SCHEMA} for editors")
-    typer.echo(f"next:  tidegate check {path}\n       tidegate run {path}")
+    say(f"wrote {path}, and {folder / SCHEMA} for editors")
+    say(f"next:  tidegate check {path}\n       tidegate run {path}")
 
 
 def _name_of(folder: Path) -> str:
-    return folder.resolve().name or "pipeline"
+    return plain_name(folder.resolve().name, "pipeline")
 
 
 def _pipeline(name: str) -> str:
-    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    return _shipped(PIPELINE).replace('name = "sessions"', f'name = "{quoted}"', 1)
+    return _shipped(PIPELINE).replace('name = "sessions"', f'name = "{name}"', 1)
 
 
 def _shipped(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.telling import Exit, complaints, console, fail, told
+from tidegate.cli.telling import Exit, console, fail, say, say_json, told
 
 state_app = typer.Typer(
     help="Look at what pipelines hold, export it, forget it.", no_args_is_help=True
@@ -45,7 +45,7 @@ def list_(where: Where = None, pipeline: Name = None, as_json: AsJson = False) -
         place = find(where, pipeline)
         found = [each for name in place.pipelines if (each := look_at(place.catalog, name))]
         if as_json:
-            typer.echo(to_json([each.to_dict() for each in found]))
+            say_json(to_json([each.to_dict() for each in found]))
         else:
             print_listing(console(), found)
 
@@ -76,9 +76,9 @@ def show(
         catalog, name = find_one(where, pipeline)
         seen = see(catalog, name, key or ())
         if seen.problem is not None and not as_json:
-            complaints().print(f"tidegate: the state itself cannot be read: {seen.problem}")
+            say(f"tidegate: the state itself cannot be read: {seen.problem}", err=True)
         if as_json:
-            typer.echo(to_json(state_json(seen, limit)))
+            say_json(to_json(state_json(seen, limit)))
         else:
             print_state(console(), seen, limit)
 
@@ -101,7 +101,7 @@ def export(
     with told():
         catalog, name = find_one(where, pipeline)
         epoch, rows = changing.export(catalog, name, to, force=force)
-        typer.echo(f"{to}: {counted(rows, 'rows')}, as of epoch {epoch}")
+        say(f"{to}: {counted(rows, 'rows')}, as of epoch {epoch}")
 
 
 @state_app.command()
@@ -112,7 +112,8 @@ def reset(
 ) -> None:
     """Forget what a pipeline holds and how far it has read, so that its next run begins anew.
 
-    What it has sent stays where it is.
+    What it has sent stays where it is. Where WHERE is the file of the pipeline, its targets take no
+    more rows from a driver that slept through the reset.
     """
     from tidegate.cli import state_changing as changing  # noqa: PLC0415
     from tidegate.cli.state_listing import look_at  # noqa: PLC0415
@@ -123,21 +124,22 @@ def reset(
         changing.check_free(catalog, name)
         found = look_at(catalog, name)
         if found is None or found.committed.holds_nothing:
-            typer.echo(f"pipeline {name!r} holds nothing: there is nothing to forget")
+            say(f"pipeline {name!r} holds nothing: there is nothing to forget")
             return
         for sentence in changing.forgotten_by_reset(found):
-            typer.echo(sentence)
+            say(sentence)
         if not yes:
-            _ask()
+            _ask("forget it?", "--yes forgets", "nothing was forgotten")
         changing.reset(catalog, name, None if yes else found.committed.epoch)
-        typer.echo("forgotten")
+        changing.claim_targets(where, catalog, name)
+        say("forgotten")
 
 
-def _ask() -> None:
+def _ask(question: str, with_yes: str, otherwise: str) -> None:
     if not at_a_terminal():
-        fail("nobody is there to be asked; --yes forgets without asking", Exit.MISTAKE)
-    if not typer.confirm("forget it?"):
-        fail("nothing was forgotten", Exit.FAILED)
+        fail(f"nobody is there to be asked; {with_yes} without asking", Exit.MISTAKE)
+    if not typer.confirm(question):
+        fail(otherwise, Exit.FAILED)
 
 
 def at_a_terminal() -> bool:
@@ -184,11 +186,41 @@ def rewind(
                 Exit.MISTAKE,
             )
         for sentence in changing.forgotten_by_rewind(found, source):
-            typer.echo(sentence)
+            say(sentence)
         if not yes:
-            _ask()
+            _ask("forget it?", "--yes forgets", "nothing was forgotten")
         epoch = rewound(catalog, name, source, offset, None if yes else found.committed.epoch)
-        typer.echo(f"{source} stands at {to} as of epoch {epoch}")
+        changing.claim_targets(where, catalog, name)
+        say(f"{source} stands at {to} as of epoch {epoch}")
+
+
+@state_app.command()
+def skip_publish(
+    where: Where = None,
+    pipeline: Name = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Go on without output that is committed and cannot be published: its rows are lost.
+
+    For a pipeline that does not start because staged rows are gone, or its target refuses them.
+    State and offsets stay.
+    """
+    from tidegate.cli import state_skipping as skipping  # noqa: PLC0415
+    from tidegate.cli.state_text import counted  # noqa: PLC0415
+    from tidegate.cli.state_where import find_one  # noqa: PLC0415
+
+    with told():
+        catalog, name = find_one(where, pipeline)
+        manifests = skipping.unpublished(catalog, name)
+        if not manifests:
+            say(f"pipeline {name!r} has published all that it committed")
+            return
+        for sentence in skipping.given_up(name, manifests):
+            say(sentence)
+        if not yes:
+            _ask("give it up?", "--yes gives it up", "nothing was given up")
+        skipping.skip_publish(catalog, name, manifests)
+        say(f"given up: {counted(len(manifests), 'epochs')}")
 
 
 @state_app.command()
@@ -203,4 +235,4 @@ def fold(where: Where = None, pipeline: Name = None) -> None:
         as_of = "as of" if changing.fold(catalog, name) else "already as of"
         if committed := catalog.committed(name):
             keys = counted(committed.folded_keys, "keys")
-            typer.echo(f"{name}: {keys}, {as_of} epoch {committed.folded_epoch}")
+            say(f"{name}: {keys}, {as_of} epoch {committed.folded_epoch}")

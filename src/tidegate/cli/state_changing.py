@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.cli.state_listing import Listed
-from tidegate.cli.state_text import plain
+from tidegate.cli.state_where import pipeline_of
+from tidegate.cli.telling import plain
 from tidegate.errors import ConfigError, EpochTaken, PipelineInUse, Problem
 from tidegate.eventtime import now_us
 from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.wording import whereabouts
 from tidegate.spark.folding import Folder, Snapshot
+from tidegate.spark.resetting import claim_anew
 from tidegate.state.catalog import Catalog
 from tidegate.state.live import read_live
 from tidegate.state.protocol import Recovered, Store
@@ -93,6 +95,16 @@ def reset(catalog: Catalog, pipeline: str, confirmed_epoch: int | None) -> int:
             )
         store.reset(recovered.token)
         return store.collect_garbage(recovered.token)
+
+
+def claim_targets(where: Path | None, catalog: Catalog, pipeline: str) -> None:
+    """Refuse older publishers of the pipeline from now on, where its file says what it writes to.
+
+    Else they are refused from its next run on.
+    """
+    spec, committed = pipeline_of(where), catalog.committed(pipeline)
+    if spec is not None and committed is not None:
+        claim_anew(spec, committed.incarnation)
 
 
 def fold(catalog: Catalog, pipeline: str) -> bool:

@@ -10,7 +10,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.cli.state_text import age_text, counted, instant_text, plain, print_table
+from tidegate.cli.state_text import age_text, counted, instant_text, print_table
+from tidegate.cli.telling import plain
 from tidegate.errors import StateFormatError, StateLost
 from tidegate.eventtime import BEGINNING, text_of
 from tidegate.pipeline.explain import bytes_text

@@ -18,6 +18,7 @@ from tidegate.core.watermark import (
     partitions_in,
 )
 from tidegate.errors import ConfigError, EpochTaken, Problem
+from tidegate.eventtime import BEGINNING
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.state.catalog import Catalog, Committed
@@ -95,6 +96,7 @@ def _begun_anew(
         state={name: Stacks(shards=((),) * len(each.shards)) for name, each in last.state.items()},
         discovered={name: tuple(entries) for name, entries in recovered.logs.items()},
         committed_us=last.committed_us,
+        arrival_us=BEGINNING,
     )
 
 

@@ -20,9 +20,9 @@ from tidegate.cli.state_text import (
     instant_text,
     live_json,
     live_table,
-    plain,
     print_table,
 )
+from tidegate.cli.telling import plain
 from tidegate.errors import StateFormatError, StateLost
 from tidegate.eventtime import BEGINNING, text_of
 from tidegate.state.catalog import Catalog, Committed, KeyState

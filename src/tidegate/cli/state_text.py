@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli.state_keys import NULL
+from tidegate.cli.telling import plain
 from tidegate.eventtime import BEGINNING, text_of
 from tidegate.pipeline.explain import duration_text
 from tidegate.state.catalog import KeyState
@@ -53,11 +54,6 @@ def counted(count: int, what: str) -> str:
     ('1 key', '2,000 windows')
     """
     return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
-
-
-def plain(text: str) -> str:
-    """Text in one line that steers no terminal."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
-from tidegate.frontends.toml import load_pipeline
+from tidegate.frontends.toml import PipelineFile, load_pipeline
+from tidegate.pipeline import Pipeline
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.store import DEFAULT_FOLDER
 from tidegate.pipeline.wording import did_you_mean
@@ -63,11 +64,22 @@ def _catalog(where: Path | None) -> tuple[Catalog, str | None]:
     if not where.exists() and where.suffix != ".toml":
         expected = "a folder of state, or the TOML file of a pipeline"
         raise ConfigError([Problem(str(where), "no such file or folder", expected)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InMemoryStateWarning)
-        file = load_pipeline(where)
+    file = _loaded(where)
     with file.located():
         return catalog_of(file.pipeline.state_store), file.pipeline.name
+
+
+def pipeline_of(where: Path | None) -> Pipeline | None:
+    """What the file of a pipeline says; None: a folder of state was named, or nothing."""
+    if where is None or where.is_dir() or where == database_of(where.parent):
+        return None
+    return _loaded(where).pipeline
+
+
+def _loaded(where: Path) -> PipelineFile:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InMemoryStateWarning)
+        return load_pipeline(where)
 
 
 def _no_state(catalog: Catalog, pipeline: str | None) -> Problem:

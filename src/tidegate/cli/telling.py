@@ -1,8 +1,15 @@
-"""What the command says to people, and the exit codes by which scripts know what happened."""
+"""What the command says to people, and the exit codes by which scripts know what happened.
+
+Whatever it says may quote data: values, headers, names of files. So everything that is printed
+goes through `say` or `say_json`, or is a `Text` of `plain` text: nothing in it steers a terminal,
+and nothing in brackets is taken for markup.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
+import logging
 import os
 import re
 import sys
@@ -65,14 +72,49 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
-def complaints() -> Console:
-    """Where problems and progress go."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+def plain(text: str) -> str:
+    r"""Text in one line that steers no terminal.
+
+    >>> plain("a\x1b[31mb\n")
+    'a\ufffd[31mb\ufffd'
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def plain_lines(text: str) -> str:
+    """The same of each line; a tab is some blanks."""
+    return "\n".join(plain(line.expandtabs()) for line in text.split("\n"))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text, on the error stream if it is a problem, or progress."""
+    typer.echo(plain_lines(text), err=err)
+
+
+def say_json(text: str) -> None:
+    r"""Print JSON, with what is not printable as `\u001b`: it means the same."""
+    typer.echo("\n".join(map(_escaped, text.split("\n"))))
+
+
+def _escaped(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
+
+
+class PlainFormatter(logging.Formatter):
+    """What is logged, as `say` would print it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        return plain_lines(super().format(record))
 
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
     """End the command with a message."""
-    typer.echo(f"tidegate: {message}", err=True)
+    say(f"tidegate: {message}", err=True)
     raise typer.Exit(int(code))
 
 

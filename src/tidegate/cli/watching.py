@@ -51,6 +51,8 @@ class View:
     open: int | None
     counts: Mapping[str, int]
     state_bytes: int
+    worker_cache_bytes: int
+    """The most of a worker."""
     parts: Mapping[str, float]
     """Seconds, of the last epoch."""
     elapsed_s: float
@@ -71,6 +73,7 @@ class View:
             "sources": sources,
             "open": self.open,
             "state_bytes": self.state_bytes,
+            "worker_cache_bytes": self.worker_cache_bytes,
             "counts": dict(self.counts),
             "parts": {name: round(spent, 6) for name, spent in self.parts.items()},
         }
@@ -104,6 +107,7 @@ class Watcher:
             open=result.open,
             counts=dict(self.counts),
             state_bytes=result.state_bytes,
+            worker_cache_bytes=result.worker_cache_bytes,
             parts=_parts(result.parts),
             elapsed_s=at_s - self.began_s,
         )

@@ -16,7 +16,7 @@ from tidegate.pipeline.paths import joined
 _REFERENCE: Final = re.compile(
     r"\$(?P<escaped>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}"
 )
-_NUMBER: Final = re.compile(r"[+-]?(0|[1-9][0-9_]*)")
+_NUMBER: Final = re.compile(r"[+-]?(0|[1-9][0-9_]{0,30})")
 _WORDS: Final = {"true": True, "false": False}
 
 

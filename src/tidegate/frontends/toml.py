@@ -24,7 +24,7 @@ from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.masking import secret_name
 from tidegate.pipeline.paths import joined
 from tidegate.pipeline.validation import examine
-from tidegate.pipeline.wording import misplaced_value, unknown_key
+from tidegate.pipeline.wording import misplaced_value, nearest, unknown_key
 
 if TYPE_CHECKING:
     from tidegate.spark.running import Run, RunResult
@@ -194,15 +194,10 @@ def _unshown(problem: Problem, referring: Referring) -> Problem:
 def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], Layout, list[Problem]]:
     """The keywords of `Pipeline`, and `run`, from the layout of a file."""
     flat, moved = dict(data), {name: f"{TRANSFORM}.{name}" for name in UNDER_TRANSFORM}
-    problems = [
-        replace(
-            unknown_key(name, (*TOP_KEYS,), "a pipeline file"), hint=f"write [transform.{name}]"
-        )
-        for name in UNDER_TRANSFORM
-        if name in flat
-    ]
-    for name in UNDER_TRANSFORM:
-        flat.pop(name, None)
+    unknown = [name for name in data if name not in TOP_KEYS]
+    problems = [_unknown_on_top(name) for name in unknown]
+    for name in unknown:
+        del flat[name]
     transform = flat.pop(TRANSFORM, {})
     if not isinstance(transform, Mapping):
         expected = "a table with window, join or sql"
@@ -210,8 +205,8 @@ def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], Layout, list[Pr
     known = (*UNDER_TRANSFORM, _SQL)
     for key in transform:
         if key not in known:
-            unknown = unknown_key(str(key), known, TRANSFORM)
-            problems.append(replace(unknown, at=f"{TRANSFORM}.{key}"))
+            problem = unknown_key(str(key), known, TRANSFORM)
+            problems.append(replace(problem, at=f"{TRANSFORM}.{key}"))
     for name in UNDER_TRANSFORM:
         if name in transform:
             flat[name] = transform[name]
@@ -232,6 +227,15 @@ TOP_KEYS: Final = (
     "channels",
     RUN,
 )
+
+
+def _unknown_on_top(name: str) -> Problem:
+    """A key that no file has outside of tables; windows and joins are looked for there, too."""
+    problem = unknown_key(name, TOP_KEYS, "a pipeline file")
+    meant = nearest(name, (*UNDER_TRANSFORM, *TOP_KEYS))
+    if meant in UNDER_TRANSFORM:
+        return replace(problem, hint=f"write [transform.{meant}]")
+    return problem
 
 
 def _put_sql(flat: dict[str, Any], moved: dict[str, str], sql: Any) -> list[Problem]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +17,9 @@ from tidegate.pipeline.paths import joined
 _AT: Final = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 _AT_END: Final = " (at end of document)"
 _MOST_TOLD: Final = 10
+_DEEPEST: Final = 50
+"""So many tables and lists may lie within each other: whoever walks through them has a stack."""
+_LARGEST: Final = 2**63
 
 _HINTS: Final[Sequence[tuple[str, str]]] = (
     (
@@ -54,14 +57,14 @@ class Places:
 def places_in(text: str) -> Places:
     """Find the lines of everything in the text of a TOML file, which must be right in form."""
     finder = _Finder()
-    for line, statement in _statements(text.splitlines()):
+    for line, statement in _statements(_lines_of(text)):
         finder.take(line, statement)
     return Places(finder.lines)
 
 
 def mistakes_in(text: str) -> list[tuple[int, Problem]]:
     """What is wrong with the form of a file, with the line of each."""
-    lines = text.splitlines()
+    lines = _lines_of(text)
     found: list[tuple[int, Problem]] = []
     while len(found) < _MOST_TOLD and (error := _first_mistake(lines)) is not None:
         line, said = error
@@ -85,11 +88,49 @@ def _blank(lines: list[str], first: int) -> None:
 
 def _first_mistake(lines: Sequence[str]) -> tuple[int, str] | None:
     try:
-        tomllib.loads("\n".join(lines))
+        beyond = _beyond("\n".join(lines))
     except tomllib.TOMLDecodeError as error:
         at = _AT.search(str(error))
         return (int(at["line"]) if at else max(1, len(lines)), str(error))
-    return None
+    if beyond is None:
+        return None
+    return next((n for n in range(1, len(lines)) if _is_beyond(lines[:n])), len(lines)), beyond
+
+
+def _beyond(text: str) -> str | None:
+    """What goes beyond what is read, in a text that is right in form."""
+    try:
+        level: list[Any] = [tomllib.loads(text)]
+    except tomllib.TOMLDecodeError:
+        raise
+    except (ValueError, RecursionError):  # Python's own limits
+        return _TOO_MUCH
+    for _ in range(_DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+        if any(isinstance(each, int) and not -_LARGEST <= each < _LARGEST for each in level):
+            return _TOO_MUCH
+    return _TOO_MUCH if level else None
+
+
+_TOO_MUCH: Final = "a number of more than 64 bits, or lists and tables nested too deep"
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _is_beyond(lines: Sequence[str]) -> bool:
+    try:
+        return _beyond("\n".join(lines)) is not None
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _lines_of(text: str) -> list[str]:
+    """The lines as TOML has them: no other character than a line feed ends one."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def _mistake(line: str, said: str) -> Problem:
@@ -176,7 +217,7 @@ class _Finder:
 
 def _spread(line: int, statement: str, table: str, path: str) -> dict[str, int]:
     """The parts of a list that runs over several lines, each with the line where it begins."""
-    rows, begins, found = statement.splitlines(), line, dict[str, int]()
+    rows, begins, found = statement.split("\n"), line, dict[str, int]()
     for number in range(1, len(rows) + 1):
         complete = _elements("\n".join(rows[:number]), path, table)
         fresh = [f"{path}[{place}]" for place in range(len(found), complete)]

@@ -39,13 +39,13 @@ def toml_schema() -> dict[str, Any]:
 
 
 def _with_references(node: Any) -> Any:
-    """Where a number or a truth is expected, a reference to the environment may stand too."""
+    """Where not any text is expected, a reference to the environment may stand too."""
     if isinstance(node, list):
         return [_with_references(item) for item in node]
     if not isinstance(node, dict):
         return node
     changed = {key: _with_references(item) for key, item in node.items()}
-    if changed.get("type") not in _SCALARS:
+    if changed.get("type") not in _SCALARS and "pattern" not in changed:
         return changed
     outside = {
         key: changed.pop(key) for key in ("title", "description", "default") if key in changed

@@ -18,10 +18,27 @@ _TABLES: Final = {
     "Watermark": "[watermark]",
 }
 
+_OWNERS: Final = {
+    "Source": "[[sources]]",
+    "Window": "a window",
+    "Join": "a join",
+    "Aggregation": "an aggregation",
+    "StateStore": "[state_store]",
+    "Target": "a target",
+    "Watermark": "[watermark]",
+    "RunSettings": "[run]",
+}
+
+_QUOTED_OR_TRUTH: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\b(True|False)\b")
+"""Texts are shown as they were written, whatever they say."""
+
 _Change = str | Callable[[re.Match[str]], str]
 
 _CHANGES: Final[Sequence[tuple[re.Pattern[str], _Change]]] = (
     (re.compile(r"Aggregation\(([^()]*)\)"), r"{\1}"),
+    (re.compile(r"\b(late|rejected)=Target\((.*?)\)"), r"[\1] with \2"),
+    (re.compile(r"channels=\{'([\w-]+)': Target\((.*?)\)\}"), r"[channels.\1] with \2"),
+    (re.compile(r"channels=\{('.*?'): Target\((.*?)\)\}"), r"[channels.\1] with \2"),
     (
         re.compile(r"(?:\w+=)?\b(Source|Window|Join|StateStore|Target|Watermark)\(\)"),
         lambda found: _TABLES[found[1]],
@@ -30,20 +47,34 @@ _CHANGES: Final[Sequence[tuple[re.Pattern[str], _Change]]] = (
         re.compile(r"(?:\w+=)?\b(Source|Window|Join|StateStore|Target|Watermark)\((.*?)\)"),
         lambda found: f"{_TABLES[found[1]]} with {found[2]}",
     ),
-    (re.compile(r"'(\w+)': "), r"\1="),
-    (re.compile(r"'([\w.]+)': "), r"'\1'="),
+    (re.compile(r"(\{|, )'(\w+)': "), r"\1\2="),
+    (re.compile(r"(\{|, )('[\w.]+'): "), r"\1\2="),
     (re.compile(r"\bTrue\b"), "true"),
     (re.compile(r"\bFalse\b"), "false"),
     (re.compile(r"^a list, each an? (\w+)( or an? \w+)?$"), "a list of tables"),
     (re.compile(r"^an? (Source|Window|Join|StateStore|Target|Watermark|Aggregation)$"), "a table"),
+    (
+        re.compile(rf"(?<=^one of the keys of )({'|'.join(_OWNERS)})\b"),
+        lambda found: _OWNERS[found[1]],
+    ),
+    (re.compile(r"(?<=, as at )operators\["), "transform.operators["),
+    (
+        re.compile(r"^put the \w+ into operators, or remove .*"),
+        lambda found: re.sub(r"\b(join|operators)\b(?! into)", r"transform.\1", found[0]),
+    ),
+    (re.compile(r"^a mapping$"), "a table"),
     (re.compile(r"^a mapping to a Target$"), "a table of tables"),
 )
 
 
 def in_toml(problem: Problem) -> Problem:
     """A problem as somebody says it who reads a TOML file."""
-    found = problem.found.replace("True", "true").replace("False", "false")
+    found = _QUOTED_OR_TRUTH.sub(_truth, problem.found)
     return replace(problem, found=found, expected=_told(problem.expected), hint=_told(problem.hint))
+
+
+def _truth(part: re.Match[str]) -> str:
+    return part[1].lower() if part[1] else part[0]
 
 
 def _told(text: str) -> str:

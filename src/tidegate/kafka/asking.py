@@ -1,11 +1,14 @@
 """What a cluster says about itself: topics, offsets, groups, settings.
 
 A process keeps one client for each broker. Each question is bounded by the broker's time-out,
-asked again where the cluster is busy with itself, and given up at once where waiting is useless.
+asked again where the cluster is busy with itself, once more by another client where the first got
+no answer, and given up at once where waiting is useless. So a question may reach the cluster twice:
+the only one that changes something, `create_topic`, takes a topic that is there for its own.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,7 +36,7 @@ from confluent_kafka.admin import (
 
 from tidegate.errors import BrokerUnavailable
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.groups import commit_group, group_offsets
+from tidegate.kafka.groups import commit_group, group_note, group_offsets
 from tidegate.kafka.hearing import note_answer
 from tidegate.kafka.keeping import Keeper
 from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
@@ -47,6 +50,7 @@ __all__ = [
     "create_topic",
     "find_topics",
     "first_offsets",
+    "group_note",
     "group_offsets",
     "last_offsets",
     "last_stable_offsets",
@@ -59,6 +63,11 @@ _Key = TypeVar("_Key")
 
 _NOT_EVERYWHERE_YET: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
 """Of a partition that was just made one broker tells, and its leader may not know it yet."""
+
+_DEAF_AFTER: Final = 1 / 3
+"""A client of librdkafka may wait for ever for an answer that another one gets at once: after this
+part of the time-out another one asks, and has all that is left, as a slow cluster needs it.
+"""
 
 _CLIENTS: Final = Keeper[Broker, AdminClient](close=lambda _: None)
 """They end by themselves, when the last who asks lets them go."""
@@ -218,12 +227,17 @@ def _answers(
     again too, for as long as `before_again` does not raise.
     """
     end_s = time.monotonic() + broker.timeout_s
+    patience_s = max(broker.timeout_s * _DEAF_AFTER, LOOK_S)
     with told(broker):
         while True:
+            left_s = max(end_s - time.monotonic(), LOOK_S)
             try:
-                return _asked_once(broker, ask, missing, need, end_s)
+                return _asked_once(broker, ask, missing, need, min(patience_s, left_s))
             except KafkaException as error:
                 _forget(broker)
+                if code_of(error) == KafkaError._TIMED_OUT and patience_s < left_s:
+                    patience_s = math.inf  # no third one is tried
+                    continue
                 if not worth_asking_again(error, end_s, passing):
                     raise
             time.sleep(PAUSE_S)
@@ -235,11 +249,10 @@ def _asked_once(
     ask: Callable[[AdminClient, float], Mapping[_Key, Future[Any]]],
     missing: int | None,
     need: Callable[[Any], None],
-    end_s: float,
+    patience_s: float,
 ) -> dict[_Key, Any]:
-    client, left_s = _client(broker), end_s - time.monotonic()
-    answers = {}
-    for key, future in ask(client, max(left_s, LOOK_S)).items():
+    client, answers = _client(broker), {}
+    for key, future in ask(client, patience_s).items():
         try:
             need(answer := _waited_for(future, client, broker))
             answers[key] = answer

@@ -23,6 +23,7 @@ _SLICE_S: Final = 1.0
 """How long librdkafka waits for what is committed before it is asked whether that is useless."""
 
 _NEVER_JOINING: Final = {
+    "isolation.level": "read_uncommitted",  # what a transaction would commit is not waited for
     "enable.auto.commit": False,
     "group.protocol": "classic",
     "session.timeout.ms": 1_000,  # so long an unanswered commit keeps it from being closed
@@ -52,6 +53,13 @@ def group_offsets(
         return {}
     found = _asked(broker, group, lambda member, end_s: member.committed(places, end_s))
     return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+
+def group_note(broker: Broker, group: str, partition: Partition) -> str | None:
+    """What `group` has noted beside its offset of a partition, where it has one."""
+    place = TopicPartition(*partition)
+    (found,) = _asked(broker, group, lambda member, end_s: member.committed([place], end_s))
+    return found.metadata or "" if found.offset >= 0 else None
 
 
 class _Member:

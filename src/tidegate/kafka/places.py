@@ -29,8 +29,8 @@ def consumed(consumer: Consumer, at_once: int, timeout_s: float) -> Iterator[lis
     since_s = time.monotonic()
     while True:
         if messages := consumer.consume(at_once, _LOOK_S):
-            since_s = time.monotonic()
             yield messages
+            since_s = time.monotonic()  # behind what the caller did meanwhile, however long
         elif time.monotonic() - since_s > timeout_s:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 

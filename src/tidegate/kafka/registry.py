@@ -140,9 +140,9 @@ def schema_by_id(registry: str, number: int, at: str = _AT) -> str | None:
 def forget_unknown() -> None:
     """Let ids that were not known be asked for again: a reading begins.
 
-    Two readings of the same records may be those of two processes, of which one has asked before
-    an id was registered; that must not last. They still disagree on an id that is registered
-    between them: then a record is in both of their results, or in none.
+    A task that runs again may do so in another process, which has asked before an id was
+    registered; that must not last. If it was registered between the two runs they differ, and the
+    epoch fails: see `InconsistentEpoch`.
     """
     _unknown.clear()
 

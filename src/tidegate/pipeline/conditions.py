@@ -7,6 +7,7 @@ Only what can be computed on whole columns, and means the same as in Spark, is l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,8 @@ from tidegate.pipeline.masking import shown
 
 _AT: Final = "condition"
 _LARGEST: Final = 2**63 - 1
+_CLASS: Final = re.compile(r" for <class '[^']*'>")
+"""What sqlglot calls a part of the condition in its own code."""
 
 OPERATORS: Final[Mapping[str, str]] = {
     "EQ": "=",
@@ -80,7 +83,7 @@ def parse(text: str) -> Node:
     try:
         parsed = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
-        said = str(error).split("\n", 1)[0]
+        said = _CLASS.sub("", str(error).split("\n", 1)[0])
         raise _refused(text, "an SQL expression that is true or false", said) from None
     return _node(parsed, text)
 

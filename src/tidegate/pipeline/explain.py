@@ -89,7 +89,8 @@ def bytes_text(count: int) -> str:
 def _source(pipeline: Pipeline, source: Source) -> Iterator[str]:
     yield f"{source.name}: {source.format}{_options(source.options)}"
     yield f"  event time  {_event_time(source)}"
-    yield f"  watermark   {_watermark(pipeline.watermark_of(source.name))}"
+    watermark = pipeline.watermark_of(source.name)
+    yield f"  watermark   {_watermark(watermark, guarded=source.event_time != ARRIVAL)}"
     if source.transform is not None:
         yield f"  transform   {' '.join(source.transform.split())}"
 
@@ -101,7 +102,7 @@ def _event_time(source: Source) -> str:
     return f"column {source.event_time}{unit}"
 
 
-def _watermark(watermark: Watermark) -> str:
+def _watermark(watermark: Watermark, *, guarded: bool) -> str:
     disorder = watermark.max_out_of_order_ms
     parts = [
         f"latest event seen, less {duration_text(disorder)}" if disorder else "latest event seen"
@@ -111,7 +112,7 @@ def _watermark(watermark: Watermark) -> str:
     parts.append(f"idle after {duration_text(watermark.source_idleness_ms)}")
     if watermark.advance_when_idle:
         parts.append("follows the clock while all are idle")
-    if watermark.max_future_skew_ms is not None:
+    if guarded and watermark.max_future_skew_ms != "unbounded":
         skew = duration_text(watermark.max_future_skew_ms)
         parts.append(f"rows over {skew} ahead of the clock are rejected")
     return "; ".join(parts)
@@ -187,9 +188,15 @@ def _late_in_join(join: Join) -> str:
         "reassign": "count at the watermark if at most "
         f"{duration_text(join.max_lateness_ms or 0)} late, else are dropped and counted",
     }
+    extra = duration_text(join.allowed_lateness_ms) if join.allowed_lateness_ms else ""
+    if join.kind == "interval":
+        which = "behind the watermark" + (f" by more than {extra}" if extra else "")
+    else:
+        what = "session" if join.kind == "session_session" else "pane"
+        which = f"whose {what} is over" + (f" for {extra}" if extra else "")
     if left == right:
-        return f"rows that nothing held or to come could match {fates[left]}"
-    return f"left rows that nothing could match {fates[left]}; right rows {fates[right]}"
+        return f"rows {which} {fates[left]}"
+    return f"left rows {which} {fates[left]}; right rows {fates[right]}"
 
 
 def _window(window: Window) -> Iterator[str]:

@@ -89,6 +89,7 @@ Names = Annotated[
 
 DurationMs = Annotated[int, Field(ge=0, le=LONGEST_MS)]
 PositiveMs = Annotated[int, Field(gt=0, le=LONGEST_MS)]
+Share = Annotated[float, Field(ge=0, le=1)]
 OffsetMs = Annotated[int, Field(ge=-LONGEST_MS, le=LONGEST_MS)]
 
 Freeze = (

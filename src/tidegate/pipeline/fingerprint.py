@@ -33,6 +33,7 @@ VERSION: Final = 1
 MAY_CHANGE: Final = {
     "watermark": "moves on from where it is, by the new settings",
     "sources[].watermark": "as for the pipeline",
+    "sources[].max_rejected_share": "it can stop the first epoch, and changes no row",
     "sources[].columns": "but for the types of the columns that operators read",
     "sources[].options": "but for those that say what is read, see `IDENTITY_OPTIONS`",
     "target.options": "but for those that say where results go, see `IDENTITY_OPTIONS`",
@@ -88,8 +89,12 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [*_differences("", old, new)]
 
 
+_OF_NO_RESULT: Final = {"name", "watermark", "columns", "options", "max_rejected_share"}
+"""Of a source; or they come in another way."""
+
+
 def _source(source: Source) -> dict[str, Any]:
-    fields = _given(source, leave_out={"name", "watermark", "columns", "options"})
+    fields = _given(source, leave_out=_OF_NO_RESULT)
     how_not_what = {"schema"} if source.format == "kafka" else set[str]()  # of Avro, in a file
     options = {name: each for name, each in source.options.items() if name not in how_not_what}
     return {**fields, **_identity(options)}

@@ -9,7 +9,7 @@ from typing import Final
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.binding import BoundAggregation, Columns, bound_aggregation, column_type
 from tidegate.pipeline.conditions import parse
-from tidegate.pipeline.datatypes import LONG, TIMESTAMP, DataType, aggregate_result
+from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType, aggregate_result
 from tidegate.pipeline.fieldtypes import FrozenMapping
 from tidegate.pipeline.join import Join, Side
 from tidegate.pipeline.join_rules import JOIN_COLUMNS, SESSION_COLUMNS
@@ -55,13 +55,13 @@ class BoundJoin:
                 for own in self.aggregations
                 for each in own
             }
-            return schema | {"match_ts": TIMESTAMP, "pair_id": LONG}
+            return schema | {"match_ts": TIMESTAMP, "pair_id": STRING}
         for name, kind in self.shown_values():
             schema[name] = kind
         if self.join.type in ("semi", "anti"):
-            return schema | {"left_event_ts": TIMESTAMP, "match_ts": TIMESTAMP, "pair_id": LONG}
+            return schema | {"left_event_ts": TIMESTAMP, "match_ts": TIMESTAMP, "pair_id": STRING}
         schema |= {"left_event_ts": TIMESTAMP, "right_event_ts": TIMESTAMP}
-        return schema | {"match_ts": TIMESTAMP, "pair_id": LONG}
+        return schema | {"match_ts": TIMESTAMP, "pair_id": STRING}
 
     def shown_values(self) -> Iterator[tuple[str, DataType]]:
         """The columns that are no keys, as results call them."""

@@ -73,8 +73,15 @@ def _masked_item(name: str, item: Any) -> Any:
 
 def shown(value: Any, name: str = "") -> str:
     """`value` as one line of an error: masked, and cut where it is long."""
-    text = masked_text(repr(masked(name, value)))
+    text = masked_text(_repr(masked(name, value)))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python's limit
+        return "a number of thousands of digits"
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:

@@ -13,13 +13,14 @@ from tidegate.errors import InMemoryStateWarning, Problem
 from tidegate.pipeline import pipeline_rules
 from tidegate.pipeline.binding import Columns
 from tidegate.pipeline.explain import explained
-from tidegate.pipeline.fieldtypes import DERIVED, Freeze, Name, nothing
+from tidegate.pipeline.fieldtypes import DERIVED, Freeze, nothing
 from tidegate.pipeline.fingerprint import canonical, digest
 from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
 from tidegate.pipeline.html import pipeline_html
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.jsonschema import schema_for_editors
 from tidegate.pipeline.masking import listed
+from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
@@ -45,7 +46,7 @@ class Pipeline(Value):
     `rejected=` for the channels of these names, and a single source needs no list.
     """
 
-    name: Name
+    name: PlainName
     """What state, offsets and metrics are kept under."""
     sources: Sequence[Source]
     """Where rows come from; their order decides between rows with equal event times."""
@@ -168,11 +169,7 @@ class Pipeline(Value):
         Rows that are in the target stay there: empty it first. One that replaces rows by their
         identity keeps those of windows that come out otherwise. Refused while somebody runs it.
         """
-        store = importlib.import_module("tidegate.state").open_store(self.state_store, self.name)
-        try:
-            store.reset(store.open().token)
-        finally:
-            store.close()
+        importlib.import_module("tidegate.spark.resetting").reset(self)
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from tidegate.pipeline.binding import Columns, check_columns, columns_used
 from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import check_join_columns
-from tidegate.pipeline.masking import listed, shown
+from tidegate.pipeline.masking import listed, masked_text, shown
+from tidegate.pipeline.names import EXPECTED, is_plain, plain_name
 from tidegate.pipeline.paths import located
 from tidegate.pipeline.topics import option_that_reads
 from tidegate.pipeline.validation import readable
@@ -45,6 +46,16 @@ def something_is_computed(pipeline: Pipeline) -> Problems:
     if not pipeline.operators:
         hint = "window=Window(kind='session', ...), or join=Join(left=..., right=..., on=...)"
         yield Problem("window", "nothing", "a window or a join", hint)
+
+
+def names_are_plain(pipeline: Pipeline) -> Problems:
+    """Names of pipelines, sources, operators and channels follow one rule."""
+    for at, name in _names(pipeline):
+        if not is_plain(name):
+            hint = f"call it {plain_name(masked_text(name), 'x')!r}"
+            if at == "name":
+                hint += "; what is kept under the old name stays there, see `tidegate state list`"
+            yield Problem(at, shown(name), EXPECTED, hint)
 
 
 def names_differ(pipeline: Pipeline) -> Problems:
@@ -170,6 +181,7 @@ def columns_fit(pipeline: Pipeline) -> Problems:
 PIPELINE: Final = (
     something_is_read,
     something_is_computed,
+    names_are_plain,
     names_differ,
     inputs_are_known,
     nothing_reads_itself,
@@ -182,6 +194,14 @@ PIPELINE: Final = (
     nothing_sent_is_read,
     columns_fit,
 )
+
+
+def _names(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """What has a name of its own, each with the path where it says so."""
+    yield from (("name", each.name) for _, each in readable([pipeline], "name"))
+    yield from ((f"sources[{n}].name", s.name) for n, s in readable(pipeline.sources, "name"))
+    yield from ((f"operators[{n}].id", o.id) for n, o in readable(pipeline.operators, "id"))
+    yield from (("channels", name) for name in pipeline.channels)
 
 
 def _named_inputs(operator: Any, at: str) -> list[tuple[str, str]]:

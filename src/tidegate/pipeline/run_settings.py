@@ -1,4 +1,4 @@
-"""How to run a pipeline: nothing here changes what it computes."""
+"""How to run a pipeline: nothing here is part of it, or of the fingerprint of its state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunSettings(Value):
     on_end: Literal["keep", "flush"] = "keep"
     """At the end of the input: keep open windows for the next run, or send and forget them."""
     max_rows_per_epoch: Annotated[int, Field(gt=0)] = 1_000_000
-    """About how many rows one epoch takes at most."""
+    """About how many rows one epoch takes at most; an epoch never makes its own rows late."""
     shards: Annotated[int, Field(ge=1, le=KEY_GROUPS)] | None = None
     """In how many parts state is kept and stepped; by default as many as Spark has cores."""
     poll_interval_ms: PositiveMs = 500

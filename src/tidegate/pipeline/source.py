@@ -9,8 +9,9 @@ from pydantic import Field
 
 from tidegate.errors import Problem
 from tidegate.pipeline.datatypes import DataType
-from tidegate.pipeline.fieldtypes import ColumnTypes, Name, Options, nothing
+from tidegate.pipeline.fieldtypes import ColumnTypes, Name, Options, Share, nothing
 from tidegate.pipeline.masking import shown
+from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.watermark import Watermark
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
@@ -90,7 +91,7 @@ def event_time_is_a_column(source: Source) -> Iterator[Problem]:
 class Source(Value):
     """A stream of rows with an event time."""
 
-    name: Name
+    name: PlainName
     """What operators, logs and stored offsets call it."""
     format: Name
     """`kafka`, `files`, `parquet`, `json`, `csv`, `generator`, `memory`, or any format of Spark."""
@@ -98,6 +99,8 @@ class Source(Value):
     """The column that holds the event time, after the transform; or `arrival`, the clock."""
     event_time_unit: Literal["s", "ms", "us"] | None = None
     """What a whole number in that column counts since 1970 UTC."""
+    max_rejected_share: Share | Literal["unbounded"] = 0.5
+    """Stop the first epoch of the pipeline if more of its rows have no usable event time."""
     watermark: Watermark | None = None
     """Instead of the pipeline's watermark settings, for this source."""
     columns: ColumnTypes | None = None

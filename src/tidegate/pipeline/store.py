@@ -64,6 +64,8 @@ class StateStore(Value):
     """The most keys that may have state."""
     max_state_bytes: Annotated[int, Field(gt=0)] | None = None
     """The most bytes that state may take."""
+    worker_cache_bytes: Annotated[int, Field(gt=0)] = 256 << 20
+    """About how much memory each Python worker uses to keep state between epochs."""
     on_state_cap: Literal["stop", "shed"] = "stop"
     """At a limit: `stop` the pipeline. `shed`, which turns away new keys, is not built yet."""
 

@@ -10,6 +10,7 @@ never of a pydantic `ValidationError`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -252,10 +253,37 @@ def _field(cls: type[Value], name: str, value: Any) -> _Outcome:
 
 
 def _scalar(cls: type[Value], name: str, value: Any) -> _Outcome:
+    key = keys_of(cls)[name]
+    if not is_text(value):
+        return _NOTHING, [Problem(key, "a text with half a pair of surrogates", "UTF-8 text")]
+    if _is_too_long(value):
+        return _NOTHING, [Problem(key, "a number of thousands of digits", "a shorter one")]
     try:
         return _adapters(cls)[name].validate_python(value), ()
     except ValidationError as error:
         return _NOTHING, [*_scalar_problems(cls, name, value, error.errors(include_url=False))]
+
+
+def is_text(value: Any) -> bool:
+    """Whether all text in a value can be written: half of a pair of surrogates cannot."""
+    if isinstance(value, str):
+        return _HALF_A_PAIR.search(value) is None
+    if isinstance(value, Mapping):
+        return all(is_text(key) and is_text(item) for key, item in value.items())
+    return all(map(is_text, value)) if isinstance(value, list | tuple) else True
+
+
+def _is_too_long(value: Any) -> bool:
+    """Whether a number in a value has more digits than Python shows."""
+    if isinstance(value, Mapping):
+        return any(map(_is_too_long, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_too_long, value))
+    return isinstance(value, int) and value.bit_length() > _MOST_BITS
+
+
+_MOST_BITS: Final = 4096
+_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 def _scalar_problems(

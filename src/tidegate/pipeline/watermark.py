@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ class Watermark(Value):
     """Whether the watermark follows the wall clock while all sources are idle."""
     advance_threshold: Annotated[int, Field(ge=1)] | None = None
     """Move the watermark only when so many more rows have come; by default with every epoch."""
-    max_future_skew_ms: DurationMs | None = None
+    max_future_skew_ms: DurationMs | Literal["unbounded"] = 86_400_000
     """Reject rows further ahead of the clock than this, before they move the watermark."""
 
     @property
@@ -38,4 +38,5 @@ class Watermark(Value):
     @property
     def max_future_skew_us(self) -> int | None:
         """How far ahead of the clock a row may be; None without a guard."""
-        return None if self.max_future_skew_ms is None else us_of_ms(self.max_future_skew_ms)
+        skew_ms = self.max_future_skew_ms
+        return None if skew_ms == "unbounded" else us_of_ms(skew_ms)

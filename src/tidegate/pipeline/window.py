@@ -15,6 +15,7 @@ from tidegate.eventtime import FOREVER, us_of_ms
 from tidegate.pipeline import window_rules
 from tidegate.pipeline.datatypes import AggregationKind
 from tidegate.pipeline.fieldtypes import DERIVED, DurationMs, Name, Names, OffsetMs, PositiveMs
+from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.validation import Rule, Value
 
 WindowKind = Literal["session", "tumbling", "hopping"]
@@ -74,7 +75,9 @@ class Window(Value):
     width_ms: PositiveMs | None = None
     """Tumbling and hopping windows: their length."""
     hop_ms: PositiveMs | None = None
-    """Hopping windows: how long after one window the next one opens; at most `width_ms`."""
+    """Hopping windows: how long after one window the next one opens; at most `width_ms`, and at
+    least a ten-thousandth of it.
+    """
     offset_ms: OffsetMs = 0
     """Fixed windows: how far their bounds are moved from multiples of the hop since 1970 UTC."""
     group_by: Names = ()
@@ -95,7 +98,7 @@ class Window(Value):
     """When a window is sent to the target."""
     every_ms: PositiveMs | None = None
     """With `emit = "every"`: the event time between two sendings of a window that changes."""
-    id: Name = "window"
+    id: PlainName = "window"
     """The name of this operator; its state is kept under it."""
     inputs: Names = ()
     """Sources and operators it reads; by default all sources, or the operator listed before it."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 SYSTEM_COLUMNS: Final = ("window_start", "window_end", "session_id", "revision", "op")
 """Columns that every result may have; no key and no aggregate can be called so."""
 
+MOST_WINDOWS_PER_ROW: Final = 10_000
+"""Each row is copied into all the windows that it falls in."""
+
 ORIGINAL_EVENT_TS: Final = "original_event_ts"
 """The own time of a row that was reassigned: a column only under `late_data = "reassign"`."""
 
@@ -143,6 +146,17 @@ def hop_fits_width(window: Window) -> Problems:
         yield Problem("hop_ms", str(hop), "no hop_ms for a tumbling window", hint)
 
 
+def windows_per_row_are_few(window: Window) -> Problems:
+    """A row of a day in windows that hop by a second would be 86 400 rows."""
+    hop, width = window.hop_ms, window.width_ms
+    if window.kind != "hopping" or hop is None or width is None:
+        return
+    least = -(-width // MOST_WINDOWS_PER_ROW)
+    if hop < least:
+        expected = f"at least {least}: a row is in width_ms / hop_ms windows, 10000 at most"
+        yield Problem("hop_ms", str(hop), expected, "raise hop_ms, or lower width_ms")
+
+
 def keys_differ(window: Window) -> Problems:
     """No group column twice."""
     yield from _repeated([(f"group_by[{n}]", name) for n, name in enumerate(window.group_by)])
@@ -249,6 +263,7 @@ WINDOW: Final = (
     fixed_has_no_session_fields,
     fixed_has_width,
     hop_fits_width,
+    windows_per_row_are_few,
     keys_differ,
     keys_are_free,
     inputs_differ,

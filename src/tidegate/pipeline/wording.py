@@ -58,8 +58,9 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     words = [*words]
     if _ALSO_CALLED.get(word.lower()) in words:
         return _ALSO_CALLED[word.lower()]
-    near = difflib.get_close_matches(word.lower(), [*words], n=1)
-    return near[0] if near else None
+    written = {each.lower(): each for each in words}
+    near = difflib.get_close_matches(word.lower(), written, n=1)
+    return written[near[0]] if near else None
 
 
 def did_you_mean(word: str, words: Iterable[str], otherwise: str = "") -> str:

@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.masking import MASK, masked_text, secret_name
+from tidegate.pipeline.validation import is_text
 
 LONGEST_NAME: Final = 63
 """Bytes of an identifier; PostgreSQL cuts what is longer."""
@@ -39,7 +40,8 @@ class Address:
         if self.schema is None:
             return
         at, found = f"{self.at}.schema", repr(self.schema)[:120]
-        if "\0" in self.schema or not 0 < len(self.schema.encode()) <= LONGEST_NAME:
+        size = len(self.schema.encode(errors="surrogatepass"))
+        if "\0" in self.schema or not is_text(self.schema) or not 0 < size <= LONGEST_NAME:
             yield Problem(at, found, f"1 to {LONGEST_NAME} bytes without a zero byte")
         if self.schema.startswith("pg_") or self.schema == "$user":
             yield Problem(at, found, "a name that does not mean something else to PostgreSQL")
@@ -55,7 +57,7 @@ class Address:
             f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False)
         )
         schema = f", schema {self.schema!r}" if self.schema else ""
-        return f"postgres {where}/{known.get('dbname') or ''}{schema}"
+        return masked_text(f"postgres {where}/{known.get('dbname') or ''}{schema}")
 
     def without_secrets(self, text: str) -> str:
         """`text` without anything of the url that is nobody's business."""
@@ -76,7 +78,7 @@ def _can_be_read(url: str) -> bool:
     """
     try:
         known = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeEncodeError):
         return False
     spilt = any("@" in str(known.get(name) or "") for name in ("host", "port", "dbname"))
     return not spilt and str(known.get("port") or "0").replace(",", "").isdigit()

@@ -27,7 +27,7 @@ _PAUSES_S: Final = (0.25, 1.0)
 _DEAD_AFTER_S: Final = 30
 """A side that does not answer for so long is dead."""
 _FROM_HERE: Final = {
-    "connect_timeout": "5",
+    "connect_timeout": "15",  # a server on a busy machine takes seconds to answer
     "keepalives": "1",
     "keepalives_idle": "10",
     "keepalives_interval": "5",

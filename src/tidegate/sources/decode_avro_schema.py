@@ -77,6 +77,15 @@ def avro_columns(schema: str) -> dict[str, str]:
 @lru_cache(maxsize=256)
 def parsed_schema(schema: str) -> AvroSchema:
     """A schema as it is written; a list of them is those that the last one needs, and that one."""
+    try:
+        return _parsed(schema)
+    except ConfigError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise _wrong(f"no Avro schema ({error})", "one as JSON") from error
+
+
+def _parsed(schema: str) -> AvroSchema:
     whole = _expanded(schema)
     top = whole[-1] if isinstance(whole, list) and whole else whole
     if not isinstance(top, dict) or top.get("type") not in ("record", "error"):
@@ -95,8 +104,6 @@ def _expanded(schema: str) -> Any:
 
     try:
         return expand_schema(json.loads(schema))
-    except (json.JSONDecodeError, TypeError, AttributeError, KeyError) as error:
-        raise _wrong(f"no Avro schema ({error})", "one as JSON") from error
     except UnknownType as error:
         raise _wrong(
             f"the unknown type {error.name!r}", "a type that the schema defines"

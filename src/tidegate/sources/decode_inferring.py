@@ -9,6 +9,7 @@ import msgspec
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.sources.decode_json import NOT_JSON, nested_too_deep, readable_key
+from tidegate.sources.protocol import SampledNames
 
 _NAMES: Final[Mapping[type, str]] = {bool: "boolean", float: "double", str: "string"}
 _LONGEST: Final = 2**63
@@ -55,6 +56,16 @@ def infer_json(values: Sequence[bytes | None]) -> dict[str, str]:
         raise ConfigError(problems)
     one = {key: min(found) for key, found in left.items() if key and readable_key(key)}
     return {key: str(kind) for key, kind in one.items() if kind.element != _NESTED}
+
+
+def sampled_names(values: Sequence[bytes | None]) -> SampledNames:
+    """The keys of the objects among some values.
+
+    >>> sorted(sampled_names([b'{"user": "ann"}', b'{"n": {"m": 1}}', None, b"5"]).names)
+    ['n', 'user']
+    """
+    objects = [*_objects(values)]
+    return SampledNames(len(objects), frozenset(key for each in objects for key in each))
 
 
 def _objects(values: Sequence[bytes | None]) -> Iterator[dict[str, Any]]:

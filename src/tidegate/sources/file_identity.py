@@ -53,6 +53,14 @@ def identified(path: str) -> FileIdentity | None:
         raise unreadable(path, str(error), "let the pipeline's user read it") from error
 
 
+def size_of(path: str) -> int:
+    """How many bytes are at `path` now; 0 where that cannot be told."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def verify(expected: FileIdentity) -> None:
     """Raise `SourceChanged` unless the file is still the one that was seen."""
     found = identified(expected.path)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.errors import SourceChanged
+from tidegate.pipeline.validation import is_text
 from tidegate.sources.file_identity import FileIdentity, unreadable
 
 _HIDDEN: Final = ("_", ".")
@@ -94,6 +95,9 @@ def _skipped(name: str) -> bool:
 def _identified(path: str, but: Container[str]) -> Iterator[FileIdentity]:
     if path in but:
         return
+    if not is_text(path):
+        shown = path.encode(errors="replace").decode()
+        raise unreadable(shown, "found a name that is not UTF-8", "give the file another name")
     try:
         yield FileIdentity.of_stat(path, os.stat(path))
     except FileNotFoundError:

@@ -55,8 +55,8 @@ class FileOptions(Value):
     """How the files are written: JSON is one object per line."""
     recursive: bool = False
     """Whether files in the folders below are read too."""
-    settle_ms: DurationMs = 0
-    """How long a file has to stay the same before it is read; never less than two polls."""
+    settle_ms: DurationMs = 2_000
+    """How long a file has to stay the same before it is read; two polls at least."""
     header: bool | None = None
     """CSV only: whether the first line names the columns; it does unless said otherwise."""
     delimiter: str | None = None

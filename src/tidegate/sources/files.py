@@ -5,40 +5,68 @@
 The log is the order in which files are read. A file enters it in the poll that plans its first
 row, and is committed with it, so the log never runs ahead of the offset: what a run has seen
 and not planned is found again by the next. A file in the log is not taken again, whatever
-becomes of it; until it is read to its end it has to stay what it was.
+becomes of it; until it is read to its end it has to stay what it was. Of files that are read and
+committed only path and size are remembered. They are looked at now and then, some in each poll:
+rows that were added to one are nobody's.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from tidegate.errors import ConfigError, Problem, SourceChanged, UnreadableSource
+from tidegate.eventtime import steady_us, us_of_ms
 from tidegate.pipeline import Source
+from tidegate.sources.decode_inferring import sampled_names
 from tidegate.sources.file_format import FileRange, Measure
-from tidegate.sources.file_identity import FileIdentity, unreadable, verify
+from tidegate.sources.file_identity import FileIdentity, size_of, unreadable, verify
 from tidegate.sources.file_options import FileOptions
 from tidegate.sources.file_planning import Position, share, take
 from tidegate.sources.file_settling import Settling
 from tidegate.sources.file_slice import FileSlice
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.line_files import first_lines
+from tidegate.sources.protocol import LogEntry, Offset, Polled, SampledNames
+
+_SAMPLED_LINES = 500
+"""Of a file."""
+
+logger = logging.getLogger("tidegate")
+
+_LOOKED_BACK_AT = 100
+"""So many of the files that were read are looked at in each poll."""
 
 
 class FilesReader:
     """Reads the files of a folder, a glob or a single path, each of them once."""
 
-    def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
+    def __init__(
+        self, spec: Source, log: Sequence[LogEntry], steady: Callable[[], int] = steady_us
+    ) -> None:
         self._options = FileOptions.of_source(spec)
         self._listing = self._options.listing
         self._columns = _logged_columns(log) if spec.columns is None else dict(spec.columns)
         self._inferred = spec.columns is None
         self._format = self._options.file_format(tuple(self._columns or ()) or None)
-        self._log = [FileIdentity.from_entry(entry) for entry in log]
+        self._log = {place: FileIdentity.from_entry(entry) for place, entry in enumerate(log)}
+        self._behind_log = len(log)
+        """The place of the next file."""
+        self._forgotten = 0
+        """The places before this one are read and committed."""
+        self._done: list[tuple[str, int]] = []
+        """Path and size of the files at these places."""
         self._check(dict(spec.columns or {}))
-        self._settling = Settling(settle_us=self._options.settle_ms * 1000)
+        self._steady = steady
+        self._settling = Settling(settle_us=us_of_ms(self._options.settle_ms))
+        self._ends = False
+        self._there: dict[str, FileIdentity] | None = None
+        self._next_looked_back_at = -1
+        self._grown: set[str] = set()
         self._rows: dict[int, int | None] = {n: e["rows"] for n, e in enumerate(log)}
-        self._known = {file.path for file in self._log}
+        self._known = {file.path for file in self._log.values()}
         self._measures: dict[int, Measure] = {}
 
     def columns(self) -> Mapping[str, str]:
@@ -48,10 +76,24 @@ class FilesReader:
             self._format = self._options.file_format(tuple(self._columns))
         return self._columns
 
+    @property
+    def shared_path(self) -> str:
+        """A file that is not read yet; where there is none, the folder."""
+        file = next(self._listing.files(but=self._known), None)
+        return self._listing.anchor if file is None else file.path
+
+    def end_at(self, now_us: int) -> None:
+        """See `Endless`: from now on files count that the next poll finds, as they are then.
+
+        One that is still being written is left to the next run, which this one does not wait for.
+        """
+        self._ends, self._there = True, None
+
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Polled:
         """The next rows behind `since`, from files that are finished."""
         start = self._position(since)
-        self._settling.observe(self._listing.files(but=self._known), now_us)
+        self._settling.observe(self._found(), now_us=now_us, steady_us=self._steady())
+        self._look_back()
         taken = take(self._rest(start), start, max_rows, self)
         self._forget_before(taken.until)
         return Polled(
@@ -60,6 +102,55 @@ class FilesReader:
             unread=self._unread(taken.until),
             discovered=tuple(self._discovered(start, taken.until)),
         )
+
+    def committed(self, until: Offset) -> None:
+        """See `Told`: nothing before `until` is asked for any more."""
+        for place in range(self._forgotten, int(until["file"])):
+            self._rows.pop(place, None)
+            if (file := self._log.pop(place, None)) is not None:
+                self._done.append((file.path, file.size))
+        self._forgotten = int(until["file"])
+
+    def _found(self) -> list[FileIdentity]:
+        """The files that the log does not have, and of which rows may be read in this run."""
+        found = list(self._listing.files(but=self._known))
+        if not self._ends:
+            return found
+        if self._there is None:
+            self._there = {file.path: file for file in found}
+        for file in found:
+            if self._there.get(file.path, file) != file:
+                del self._there[file.path]
+                logger.warning("%s is still being written: left to the next run", file.path)
+        return [file for file in found if file.path in self._there]
+
+    def _look_back(self) -> None:
+        """Warn of files that have grown since they were read, each once; the newest come first."""
+        for _ in range(min(len(self._done), _LOOKED_BACK_AT)):
+            path, size = self._done[self._next_looked_back_at % len(self._done)]
+            self._next_looked_back_at -= 1
+            if path in self._grown:
+                continue
+            found = size_of(path)
+            if found > size:
+                self._grown.add(path)
+                logger.warning(
+                    "%s has grown from %d to %d bytes since it was read: what was added is not "
+                    "read; write new rows to files with new names",
+                    path,
+                    size,
+                    found,
+                )
+
+    def sampled_names(self) -> SampledNames:
+        """See `Sampled`: the keys in the oldest and in the newest file of JSON."""
+        lines: list[bytes] = []
+        if self._options.format == "json":
+            with suppress(SourceChanged, FileNotFoundError):  # what was read may be gone
+                files = self._by_age()
+                for path in {file.path: None for file in (*files[:1], *files[-1:])}:
+                    lines += first_lines(path, _SAMPLED_LINES)
+        return sampled_names(lines)
 
     def measure(self, part: FileRange) -> Measure:
         """How much is in a file of the log."""
@@ -77,9 +168,9 @@ class FilesReader:
 
     def _position(self, since: Offset | None) -> Position:
         start = Position(0, 0) if since is None else Position(int(since["file"]), int(since["at"]))
-        if start > Position(len(self._log), 0):
+        if start > Position(self._behind_log, 0):
             raise SourceChanged(
-                f"{self._options.path}: found a log of {len(self._log)} files, expected file "
+                f"{self._options.path}: found a log of {self._behind_log} files, expected file "
                 f"{start.file} in it, where the committed offset is\n"
                 "  hint: the offset and the log are not of the same state; restore both, or reset"
             )
@@ -87,15 +178,17 @@ class FilesReader:
 
     def _rest(self, start: Position) -> Iterator[FileRange]:
         """What there is to read, file by file; a finished file enters the log when asked for."""
-        for place in range(start.file, len(self._log)):
+        for place in range(start.file, self._behind_log):
             verify(self._log[place])
             yield self._range(place, start.at if place == start.file else 0)
         for file in self._settling.settled:
-            self._rows[len(self._log)] = self._asked(file)
+            place = self._behind_log
+            self._rows[place] = self._asked(file)
             self._settling.taken(file.path)
             self._known.add(file.path)
-            self._log.append(file)
-            yield self._range(len(self._log) - 1, 0)
+            self._log[place] = file
+            self._behind_log += 1
+            yield self._range(place, 0)
 
     def _range(self, place: int, begin: int) -> FileRange:
         whole = FileRange(file=self._log[place], place=place, begin=0, end=0)
@@ -123,7 +216,7 @@ class FilesReader:
 
     def _discovered(self, start: Position, until: Position) -> Iterator[LogEntry]:
         """The files whose first row is in [start, until)."""
-        for place in range(start.file, len(self._log)):
+        for place in range(start.file, self._behind_log):
             if start <= Position(place, 0) < until:
                 yield self._entry(place)
 
@@ -134,7 +227,7 @@ class FilesReader:
         return entry
 
     def _unread(self, until: Position) -> bool:
-        behind = until < Position(len(self._log), 0)
+        behind = until < Position(self._behind_log, 0)
         return behind or bool(self._settling.settled) or self._settling.waiting
 
     def _forget_before(self, until: Position) -> None:
@@ -142,26 +235,34 @@ class FilesReader:
 
     def _columns_of_first(self) -> dict[str, str]:
         """The columns of the first file that can be read: another may be half written."""
-        found = [file for file in self._listing.files() if file.size]
+        found = self._by_age()
         failure: UnreadableSource | None = None
-        logged = (file for file in self._log[:1] if file in found)
-        for file in chain(logged, sorted(found, key=lambda each: (each.mtime_ns, each.path))):
+        logged = (file for file in [self._log.get(0)] if file in found)
+        for file in chain(logged, found):
             try:
-                return self._format.columns_of(file.path)
+                if columns := self._format.columns_of(file.path):
+                    return columns
+                raise unreadable(file.path, "found rows without columns", "declare the columns")
             except UnreadableSource as error:
                 failure = failure or error
             except FileNotFoundError:
                 continue
         raise failure or ConfigError([_no_columns(self._options.path)])
 
+    def _by_age(self) -> list[FileIdentity]:
+        """The files that have something in them, the oldest first."""
+        found = [file for file in self._listing.files() if file.size]
+        return sorted(found, key=lambda each: (each.mtime_ns, each.path))
+
     def _check(self, declared: Mapping[str, str]) -> None:
         problems = [*self._format.refused(declared)]
         missing = self._listing.missing()
-        if not self._log and missing:
+        if not self._behind_log and missing:
             hint = f"create {missing}, or correct the path"
             problems.append(Problem("options.path", f"no {missing}", "a path that exists", hint))
-        if self._log and not self._listing.holds(self._log[-1].path):
-            problems.append(_moved(self._listing.absolute, self._log[-1].path))
+        last = self._log.get(self._behind_log - 1)
+        if last is not None and not self._listing.holds(last.path):
+            problems.append(_moved(self._listing.absolute, last.path))
         if problems:
             raise ConfigError(problems)
 

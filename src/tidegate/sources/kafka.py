@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 from tidegate.kafka.asking import Partition, Topic, last_offsets
 from tidegate.pipeline import DataType, Source
 from tidegate.pipeline.source import KAFKA_OFFSET, KAFKA_VALUE, record_columns
+from tidegate.sources.decode_inferring import sampled_names
 from tidegate.sources.kafka_advice import GroupAdvice
 from tidegate.sources.kafka_logs import Logs, WantedTopics, logs_of, starting_offsets
 from tidegate.sources.kafka_offsets import (
@@ -33,9 +34,9 @@ from tidegate.sources.kafka_payload import Payload, payload_of
 from tidegate.sources.kafka_places import PartitionLog
 from tidegate.sources.kafka_planning import Grouped, grouped, taken
 from tidegate.sources.kafka_rows import Rows
-from tidegate.sources.kafka_sampling import sampled_values
+from tidegate.sources.kafka_sampling import first_and_last_values, sampled_values
 from tidegate.sources.kafka_slices import KafkaSlice, Reading
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.protocol import LogEntry, Offset, Polled, SampledNames
 
 logger = logging.getLogger("tidegate")
 
@@ -99,6 +100,14 @@ class KafkaReader:
         if not self._log.entries:
             self._topics.found((), 0)
         return reading.columns
+
+    def sampled_names(self) -> SampledNames:
+        """See `Sampled`: the keys of values that are JSON."""
+        if self._options.value_format != "json":
+            return SampledNames(0, frozenset())
+        logs = self._topics.asked((), 0, partial(logs_of, self._broker))
+        begin = self._starting(logs)
+        return sampled_names(first_and_last_values(self._broker, self._group, begin, logs))
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Polled:
         """The next records behind `since`, of all partitions that have some."""

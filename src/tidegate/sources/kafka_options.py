@@ -45,7 +45,7 @@ def pattern_can_be_read(options: KafkaOptions) -> Iterator[Problem]:
     """It is a regular expression of Python's."""
     try:
         re.compile(options.topic_pattern or "")
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         found = f"{shown(options.topic_pattern)}: {error}"
         hint = "topic_pattern='clicks-.*' for all topics that begin with clicks-"
         yield Problem("topic_pattern", found, "a regular expression", hint)

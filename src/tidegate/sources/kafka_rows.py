@@ -23,8 +23,7 @@ from tidegate.core.arrays import Bools, Int64s
 from tidegate.kafka.headers import Headers, headers_of
 from tidegate.pipeline import DataType
 from tidegate.pipeline.source import KAFKA_COLUMNS, KAFKA_VALUE
-from tidegate.sources.columns import arrow_type
-from tidegate.sources.decoding import Decoder, decoded_anyhow, decoded_by, nulls_of
+from tidegate.sources.decoding import Decoder, decoded_by, nulls_of
 from tidegate.sources.protocol import RowsToKeep
 
 _HIGHEST_MS: Final = (2**63 - 1) // 1000
@@ -104,21 +103,6 @@ class Rows:
         decoded = decoded_by(self.decoder, found, payload, deciding)
         columns = dict(zip(payload, decoded.rows.columns, strict=True))
         return {**columns, KAFKA_VALUE: _undecoded(found, decoded.undecodable)}
-
-    def undecodable(
-        self, messages: Sequence[Message], wanted: Mapping[str, DataType]
-    ) -> Iterator[pa.RecordBatch]:
-        """The records that do not decode, with such columns wanted as only Kafka knows."""
-        values = list(map(Message.value, messages))
-        wrong = decoded_anyhow(self.decoder, values, self.payload).undecodable
-        if wrong is not None and wrong.any():
-            places = np.flatnonzero(wrong).tolist()
-            kept = [messages[place] for place in places]
-            raw = pa.array([values[place] for place in places], pa.binary())
-            nulls = {
-                name: pa.nulls(len(kept), arrow_type(kind)) for name, kind in self.payload.items()
-            }
-            yield from _batches(kept, {**nulls, KAFKA_VALUE: raw}, wanted)
 
 
 def _batches(

@@ -35,6 +35,27 @@ def sampled_values(
         consumer.close()
 
 
+def first_and_last_values(
+    broker: Broker, group: str, begin: Mapping[Partition, int], logs: Logs
+) -> list[bytes | None]:
+    """The values of a thousand records: half of them from `begin` on, half the last ones."""
+    half = _SAMPLED[0] // 2
+    first = _ranges(begin, logs.last, half)
+    behind = {**begin, **{each.partition: each.end for each in first}}
+    last = {each: max(at, logs.last[each] - half) for each, at in behind.items()}
+    consumer = opened_consumer(broker, group)
+    try:
+        return [
+            message.value()
+            for ranges in (first, _ranges(last, logs.last, half))
+            if ranges
+            for _, messages in records(consumer, broker, ranges)
+            for message in messages
+        ]
+    finally:
+        consumer.close()
+
+
 def _looked_at(begin: Mapping[Partition, int], logs: Logs) -> Iterator[list[RecordRange]]:
     """Ranges behind each other, from `begin` on, then those at the end."""
     for size in _SAMPLED:

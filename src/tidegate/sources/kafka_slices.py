@@ -53,7 +53,6 @@ class KafkaSlice:
     task_span: int
     """How many offsets its task reads: its own, and those of all slices beside it."""
     reading: Reading
-    only_undecoded: bool = False
     spared: Spared | None = None
     """What a task can do without."""
 
@@ -74,10 +73,6 @@ class KafkaSlice:
         That is the same in every reading, also where another task reads it, or reads it alone.
         """
         return max(_WORTH_DECODING, _BYTES_AT_ONCE * self.span // self.task_span)
-
-    def undecoded_only(self) -> KafkaSlice:
-        """See `DecodedSlice`."""
-        return replace(self, only_undecoded=True)
 
     def sparing(self, needed: Sequence[str], whole: RowsToKeep) -> KafkaSlice:
         """See `SparingSlice`."""
@@ -109,8 +104,6 @@ class KafkaSlice:
         self, messages: Sequence[Message], wanted: Mapping[str, DataType]
     ) -> Iterator[pa.RecordBatch]:
         rows = self.reading.rows
-        if self.only_undecoded:
-            return rows.undecodable(messages, wanted)
         if self.spared is not None:
             return rows.sparing(messages, wanted, self.spared)
         return rows.of(messages, wanted)
@@ -145,8 +138,8 @@ def _gathered(
 ) -> Iterator[tuple[int, list[Message]]]:
     """The same records, more at a time: whatever came at once, the same are decoded together.
 
-    What is asked of a schema registry depends on who is; two readings of a slice must agree. So it
-    does not matter what came of other places: for each there are bytes that are enough.
+    What is asked of a schema registry depends on which are; a task that runs again must come to the
+    same. So it does not matter what came of other places: for each there are bytes that are enough.
     """
     waiting: dict[int, list[Message]] = {}
     bytes_of: dict[int, Int64s] = {}

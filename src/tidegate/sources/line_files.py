@@ -149,6 +149,12 @@ class LineFiles:
         return head[mark : mark + length], mark + length
 
 
+def first_lines(path: str, count: int) -> list[bytes]:
+    """At most so many lines of the head of a file; the last one may be cut."""
+    with open(path, "rb") as file:
+        return file.read(INFERRED_BYTES).split(b"\n")[:count]
+
+
 def _lines(file: BinaryIO, begin: int, end: int) -> bytes:
     """Whole lines from `begin` on, not beyond `end`: a chunk of them, at least one."""
     file.seek(begin)

@@ -8,9 +8,10 @@ have any exponent, as long as their column has all their digits.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -21,8 +22,12 @@ from tidegate.pipeline import DataType
 from tidegate.pipeline.masking import shown
 from tidegate.sources.columns import arrow_type
 from tidegate.sources.decode_decimals import beyond_arrow, holds_decimals, text_decimals
-from tidegate.sources.decode_json import JsonDecoder
+from tidegate.sources.decode_json import JsonDecoder, nested_too_deep
 from tidegate.sources.decode_times import text_times
+
+_ENDS: Final = b"\r\n"
+"""A line of other blanks than these is a row of CSV."""
+_OBJECT: Final = re.compile(rb"[ \t\r\n]*\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class JsonLines:
 
     def inferred(self, lines: bytes, header: bytes) -> dict[str, str]:
         """Keys of the first lines; numbers are long or double, times stay text."""
+        if nested_too_deep(lines):  # Arrow would run out of stack, and end the process
+            raise ValueError("found objects and arrays nested too deep, expected columns")
         return _inferred(_read_json(lines, None).schema) if lines.strip() else {}
 
     def parsed(self, lines: bytes, header: bytes, wanted: Mapping[str, DataType]) -> pa.Table:
@@ -80,10 +87,10 @@ class CsvLines:
     def inferred(self, lines: bytes, header: bytes) -> dict[str, str]:
         """Columns of the first lines; without a header they are `_c0`, `_c1`, as in Spark."""
         names = self._names(header)
-        if not lines.strip():
+        if not lines.strip(_ENDS):
             return dict.fromkeys(names, "string")
         if not names:
-            names = [f"_c{place}" for place, _ in enumerate(self._cells(lines))]
+            names = [f"_c{place}" for place, _ in enumerate(self._cells(lines.lstrip(_ENDS)))]
         return _inferred(self._read(lines, names, None).schema)
 
     def parsed(self, lines: bytes, header: bytes, wanted: Mapping[str, DataType]) -> pa.Table:
@@ -93,7 +100,7 @@ class CsvLines:
             if names.count(name) != 1:
                 found = f"{names.count(name)} columns {name!r} in {', '.join(names)}"
                 raise ValueError(f"found {found}, expected one of type {wanted[name]}")
-        if not lines.strip():
+        if not lines.strip(_ENDS):
             return _schema(wanted).empty_table()
         if lines.count(b'"') % 2:  # cut inside a value: the parser would make two rows of it
             raise ValueError(
@@ -112,7 +119,10 @@ class CsvLines:
 
     def _cells(self, lines: bytes) -> list[str]:
         first = lines.split(b"\n", 1)[0].decode().removesuffix("\r")
-        return next(csv.reader([first], delimiter=self.delimiter), [])
+        try:
+            return next(csv.reader([first], delimiter=self.delimiter), [])
+        except csv.Error as error:  # which is no ValueError
+            raise ValueError(f"found a first line that is no CSV: {error}") from error
 
     def _read(
         self, lines: bytes, names: Sequence[str], types: Mapping[str, pa.DataType] | None
@@ -134,6 +144,8 @@ class CsvLines:
 
 
 def _read_json(lines: bytes, schema: pa.Schema | None) -> pa.Table:
+    if _OBJECT.match(lines) is None:  # a null in its place would make Arrow end the process
+        raise ValueError("found a first line that is no JSON object, expected one object a line")
     rest = "infer" if schema is None else "ignore"
     return arrow_json.read_json(
         pa.BufferReader(lines),

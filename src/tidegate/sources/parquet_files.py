@@ -27,7 +27,7 @@ _CORRUPT = (
 )
 _HINT = (
     "take the file away if it is broken; if it was still being written, write under a name "
-    "that begins with '_' and rename it when it is done, or set settle_ms"
+    "that begins with '_' and rename it when it is done, or raise settle_ms"
 )
 
 

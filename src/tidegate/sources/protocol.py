@@ -106,6 +106,16 @@ class Endless(Protocol):
 
 
 @runtime_checkable
+class OfFiles(Protocol):
+    """A source in a file system: the tasks that read it must see the same one as the driver."""
+
+    @property
+    def shared_path(self) -> str:
+        """A path that must be there for tasks too: a file to read, or what files come into."""
+        ...
+
+
+@runtime_checkable
 class Partitioned(Protocol):
     """A source whose partitions are ordered independently: each has a watermark of its own."""
 
@@ -150,15 +160,6 @@ class Decoding(Protocol):
         ...
 
 
-@runtime_checkable
-class DecodedSlice(Protocol):
-    """A slice of a source in which a single row may turn out to be unreadable."""
-
-    def undecoded_only(self) -> Slice:
-        """The same slice, of which only those rows are read."""
-        ...
-
-
 RowsToKeep: TypeAlias = Callable[[pa.Table], Bools]
 """Which of some rows are wanted whole: a function of each row alone."""
 
@@ -171,6 +172,24 @@ class SparingSlice(Protocol):
         """The same slice, in which columns that are not `needed` are NULL, but for the rows that
         are wanted `whole`; of which that is asked with the columns needed.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SampledNames:
+    """The names of columns in some rows of a source."""
+
+    rows: int
+    """How many rows were sampled."""
+    names: frozenset[str]
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A source whose rows name their columns themselves, so that a misspelt column is no error."""
+
+    def sampled_names(self) -> SampledNames:
+        """The names in some of the first and of the last rows; none if rows have no names."""
         ...
 
 

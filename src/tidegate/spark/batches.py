@@ -19,6 +19,7 @@ from tidegate.eventtime import now_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.spark.inputs import BatchInput, Input
 from tidegate.spark.opening import open_engine
+from tidegate.spark.session import check_not_remote
 from tidegate.spark.transforms import Transform
 from tidegate.state.protocol import Recovered
 
@@ -35,7 +36,7 @@ class BatchFunction:
         """Run the epoch of this micro-batch, unless it is committed already."""
 
         def opened(session: SparkSession, recovered: Recovered) -> Mapping[str, Input]:
-            transform = Transform(spark=session, sql=source.transform)
+            transform = Transform(sql=source.transform)
             rows = BatchInput(place=0, batch_id=batch_id, frame=batch, transform=transform)
             return {source.name: rows}
 
@@ -71,6 +72,7 @@ def batch_function(
     pipeline: Pipeline, *, first_batch: int = 0, shards: int | None = None
 ) -> BatchFunction:
     """The function for `foreachBatch`: the query says when a batch comes, and how large it is."""
+    check_not_remote()
     if len(pipeline.sources) != 1:
         found = f"{len(pipeline.sources)} sources"
         expected = "one source: the stream of the query"

@@ -1,6 +1,6 @@
 """What can be found out about a pipeline without running it: nothing is written, or taken over.
 
-    state -> sources -> columns -> plan -> targets -> Checked | ConfigError | PlanChanged
+    state -> sources -> columns -> plan -> targets -> Checked, or why it cannot be run
 
 Spark is started only where it has to say something: for a format of its own, or a transform.
 """
@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,13 +21,21 @@ from tidegate.pipeline import MAIN, Pipeline
 from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.store import DEFAULT_FOLDER
 from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
+from tidegate.sources.protocol import Sampled
+from tidegate.spark.absent_columns import AbsentColumn, absent_columns
 from tidegate.spark.inputs import Opening, open_input
-from tidegate.spark.opening import check_targets, each_source, fields_for
+from tidegate.spark.opening import (
+    each_source,
+    fields_for,
+    refuse_targets_of_others,
+    target_problems,
+)
 from tidegate.spark.planning import Plan, plan_of, writer_of
-from tidegate.spark.session import spark_session
+from tidegate.spark.session import check_not_remote, epoch_session, spark_session
 from tidegate.state import open_store
 from tidegate.state.catalog import Committed
 from tidegate.state.inspection import catalog_of
+from tidegate.targets.protocol import TargetWriter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +47,8 @@ class Checked:
     """Where it stands, if it has been run."""
     holder: str | None
     """Who runs it now."""
+    absent: Sequence[AbsentColumn] = ()
+    """Columns that are probably misspelt, or rare: a run does not need them."""
 
     def lines(self) -> Iterator[str]:
         """What was found, for people."""
@@ -50,6 +61,8 @@ class Checked:
         yield f"  state: {self._state()}"
         if self.holder is not None:
             yield f"  note: it is being run by {self.holder}"
+        for each in self.absent:
+            yield f"  warning: {each.text}"
 
     def _state(self) -> str:
         if self.committed is None or not self.committed.epoch:
@@ -65,9 +78,12 @@ def _columns(types: Mapping[str, str]) -> str:
 def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_session) -> Checked:
     """Look at everything that a run would look at before its first epoch.
 
-    Raises `ConfigError` with all problems, `PlanChanged` if the state is another pipeline's.
+    Raises `ConfigError` with all problems, `PlanChanged` if the state is another pipeline's,
+    `StateLost` if a target has rows that other state has sent.
     """
+    check_not_remote()
     wrong, stands = _Problems(), _Stands()
+    session = cache(lambda: epoch_session(spark()))
     with wrong.taken():
         open_store(pipeline.state_store, pipeline.name)
         _check_folder(pipeline)
@@ -83,27 +99,42 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
                     place=place,
                     log=stands.logs.get(source.name, ()),
                 ),
-                spark,
+                session,
             ),
         )
         plan = plan_of(pipeline, found)
     if plan is None:
         raise ConfigError(wrong.found)
-    _check_targets(plan, wrong)
-    if wrong.found:
-        raise ConfigError(pipeline.as_written(wrong.found))
-    if stands.committed is not None:
-        fields_for(plan, stands.committed.plan)
-    return Checked(plan=plan, committed=stands.committed, holder=stands.holder)
+    writers = _writers(plan, session, wrong)
+    wrong.found += target_problems(plan, writers)
+    absent = [*_absent_columns(plan, stands)]
+    wrong.found += [each.problem for each in absent if each.fatal]
+    stored = stands.committed.plan if stands.committed is not None else None
+    fields_for(plan, stored, pipeline.as_written(wrong.found))
+    if stands.holder is None:  # whoever runs it goes on meanwhile
+        refuse_targets_of_others(plan, writers, stands.committed)
+    return Checked(plan=plan, committed=stands.committed, holder=stands.holder, absent=absent)
 
 
-def _check_targets(plan: Plan, wrong: _Problems) -> None:
+def _absent_columns(plan: Plan, stands: _Stands) -> Iterator[AbsentColumn]:
+    """The declared columns that no row has, of sources whose rows name their columns."""
+    for place, source in enumerate(plan.pipeline.sources):
+        if source.columns is None or source.format not in NATIVE_FORMATS:
+            continue
+        log = stands.logs.get(source.name, ())
+        reader = open_source(source, log, pipeline=plan.pipeline.name)
+        if isinstance(reader, Sampled):
+            yield from absent_columns(plan, place, reader.sampled_names())
+
+
+def _writers(
+    plan: Plan, spark: Callable[[], SparkSession], wrong: _Problems
+) -> dict[str, TargetWriter]:
     writers = {}
     for channel, target in {MAIN: plan.pipeline.target, **plan.pipeline.channels}.items():
         with wrong.taken():
-            writers[channel] = writer_of(plan, target, channel)
-    with wrong.taken():
-        check_targets(plan, writers)
+            writers[channel] = writer_of(plan, target, channel, spark)
+    return writers
 
 
 def _columns_of(opening: Opening, spark: Callable[[], SparkSession]) -> Mapping[str, str]:

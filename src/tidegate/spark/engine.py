@@ -12,6 +12,7 @@ opened: it takes the pipeline over under a new token and goes on from what is co
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ from pyspark.sql import SparkSession
 
 from tidegate import faults
 from tidegate.core.watermark import PipelineWatermark, Poll, partition_key
-from tidegate.errors import InconsistentEpoch, StateLost
+from tidegate.errors import InconsistentEpoch, LostLease, StateLost, TargetClaimed
+from tidegate.eventtime import US_PER_SECOND, text_of
 from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.spark import job
@@ -35,11 +37,14 @@ from tidegate.spark.layout import bytes_of, rows_of, stepped
 from tidegate.spark.limits import KeyBound, check_limits, warn_of_hot_keys
 from tidegate.spark.orders import ShardReport, Standing, StepOrder
 from tidegate.spark.planning import Plan
+from tidegate.spark.plausibility import Warned, check_rows
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.watermarks import watermark_after
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
 from tidegate.targets.dated import places_of
 from tidegate.targets.protocol import needs_closing
+
+logger = logging.getLogger("tidegate")
 
 _GARBAGE_EVERY = 16
 """Epochs."""
@@ -69,21 +74,25 @@ class Engine:
     watermark: PipelineWatermark
     stacks: tuple[tuple[Entry, ...], ...]
     keys: KeyBound
+    arrival_us: int | None = None
+    """The latest time of arrival so far; None: no source goes by it."""
     open: OpenCount = field(default_factory=OpenCount)
     holdups: Holdups = field(default_factory=Holdups)
+    warned: Warned = frozenset()
+    """The warnings about rows that were logged."""
     began: bool = False
     """Whether sources have been asked for anything."""
 
     def poll(self, now_us: int, behind: Planned | None = None) -> Planned:
         """Ask every source for the next epoch, or for the one `behind` that, and fix its clock."""
         began = time.perf_counter()
-        number, offsets = self.epoch + 1, self.offsets
+        number, offsets, arrival_us = self.epoch + 1, self.offsets, self.arrival_us
         if behind is not None:
             number, offsets = behind.number + 1, self._offsets_after(behind)
-        if not self.began and self.settings.mode == "available_now":
-            for each in self.inputs.values():
-                each.end_at(now_us)
-        self.began = True
+            arrival_us = behind.arrival_us
+        arrival_us = arrival_after(arrival_us, now_us)
+        if not self.began:
+            self._begin(now_us)
         room = max(1, self.settings.max_rows_per_epoch // len(self.inputs))
         slices = max(1, min(self.standing.shards, room // _ROWS_WORTH_A_TASK))
         polled = {
@@ -94,13 +103,35 @@ class Engine:
         planned = Planned(
             number=number,
             now_us=now_us,
+            arrival_us=arrival_us,
             polled=polled,
-            side=self._map_side(number, now_us, feeds) if feeds else None,
+            side=self._map_side(number, now_us, feeds, arrival_us) if feeds else None,
         )
         return replace(planned, seconds=time.perf_counter() - began)
 
-    def _map_side(self, number: int, now_us: int, feeds: Sequence[job.Feed]) -> job.MapSide:
-        return job.map_side(self.spark, self.standing.packed, number, now_us, feeds)
+    def _begin(self, now_us: int) -> None:
+        """Before sources are polled for the first time."""
+        self.began = True
+        if self.settings.mode == "available_now":
+            for each in self.inputs.values():
+                each.end_at(now_us)
+        if self.arrival_us is not None and self.arrival_us - now_us > US_PER_SECOND:
+            logger.warning(
+                "the clock of this machine is at %s, and rows have arrived at %s: rows get that "
+                "time until the clock has caught up",
+                text_of(now_us),
+                text_of(self.arrival_us),
+            )
+
+    def _map_side(
+        self,
+        number: int,
+        now_us: int,
+        feeds: Sequence[job.Feed] = (),
+        arrival_us: int | None = None,
+    ) -> job.MapSide:
+        packed = self.standing.packed
+        return job.map_side(self.spark, packed, number, now_us, feeds, arrival_us)
 
     def _offsets_after(self, planned: Planned) -> dict[str, Offset]:
         until = {name: each.until for name, each in planned.polled.items()}
@@ -113,7 +144,9 @@ class Engine:
     def moves(self, planned: Planned) -> bool:
         """Take in what the poll says of silence; whether time alone moves the watermark."""
         self.watermark = self._polled(planned)
-        moved = self.watermark.advanced(planned.stated_us).aligned(now_us=planned.now_us)
+        moved = self.watermark.advanced(planned.stated_us).aligned(
+            now_us=planned.now_us, arrival_us=planned.arrival_us
+        )
         return moved.watermark_us > self.watermark.watermark_us
 
     def _polled(self, planned: Planned) -> PipelineWatermark:
@@ -143,19 +176,23 @@ class Engine:
         faults.reached("plan")
         began = time.perf_counter()
         self.watermark = self._polled(planned)
-        side = planned.side or self._map_side(planned.number, planned.now_us, ())
+        side = planned.side or self._map_side(planned.number, planned.now_us)
         order = self._order(planned, side, flush_us)
-        with self._unless_taken_over():
+        with self.unless_taken_over():
             reports = job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
         manifest = self._manifest(planned, reports)
         watermark = self._agreed(order, reports)
+        self.warned = check_rows(
+            self.plan.pipeline, reports[0].saw.seen, before=self.watermark, warned=self.warned
+        )
         stacks = manifest.state[self.standing.operator_id].shards
         self.keys = self._checked_limits(manifest, stacks, watermark, reports)
         self.open = self.open.after(reports, planned.now_us)
         self.holdups = warn_of_holdups(
-            self.holdups, self.standing, self.inputs, reports[0].seen, watermark, planned.now_us
+            self.holdups, self.standing, self.inputs, reports[0].saw.seen, watermark, planned.now_us
         )
         self.epoch, self.offsets = manifest.epoch, manifest.offsets
+        self.arrival_us = manifest.arrival_us
         self.stacks, self.watermark = stacks, watermark
         seconds = {"plan": planned.seconds, "job": time.perf_counter() - began}
         return Stepped(
@@ -171,30 +208,44 @@ class Engine:
         """Commit an epoch and bring its output out; epochs are finished in order."""
         began = time.perf_counter()
         faults.reached("commit")
-        with self._unless_taken_over():
+        with self.unless_taken_over():
+            self.publisher.check_staged(stepped.manifest)
             beside = self.publisher.beside(stepped.manifest)
         self.store.commit(self.recovered.token, stepped.manifest, beside)
         faults.reached("committed")
         committed = time.perf_counter()
         self.tell_sources(stepped.manifest)
-        with self._unless_taken_over():
+        with self.unless_taken_over():
             self.publisher.publish(stepped.manifest)
         self.store.published(self.recovered.token, stepped.manifest.epoch)
         if stepped.manifest.epoch % _GARBAGE_EVERY == 0:
-            self.store.collect_garbage(self.recovered.token)
+            self._collect_garbage(stepped.manifest.epoch)
         self.folder.fold_if_due(self._snapshot_of(stepped), stepped.planned.now_us)
         ended = time.perf_counter()
         seconds = {**stepped.seconds, "commit": committed - began, "publish": ended - committed}
         return _result(stepped, self._snapshot_of(stepped), seconds)
 
+    def _collect_garbage(self, epoch: int) -> None:
+        """Drop what nobody needs of the epochs up to this one, which are all out."""
+        token = self.recovered.token
+        self.store.collect_garbage(token)
+        self.publisher.discard_garbage((), token, epoch)
+
     @contextmanager
-    def _unless_taken_over(self) -> Iterator[None]:
-        """Whoever took over tidies up: who misses something then hears of that, `LostLease`."""
+    def unless_taken_over(self) -> Iterator[None]:
+        """Raise `LostLease` for what follows from a takeover: others have tidied up, or published.
+
+        Where a target says so, and the pipeline is still ours, somebody has claimed it who has lost
+        the pipeline: that is `TargetClaimed`.
+        """
         try:
             yield
         except StateLost:
-            self.store.published(self.recovered.token, 0)  # changes nothing
+            self.store.check(self.recovered.token)
             raise
+        except LostLease as error:
+            self.store.check(self.recovered.token)
+            raise TargetClaimed(f"{error}; this driver still holds the pipeline") from error
 
     def tell_sources(self, manifest: Manifest) -> None:
         """Let those who want to know hear how far they are read."""
@@ -207,7 +258,7 @@ class Engine:
     ) -> list[ShardReport]:
         """Count what these stacks hold: in one job, which changes nothing."""
         planned = Planned(number=self.epoch + 1, now_us=0)
-        side = self._map_side(planned.number, 0, ())
+        side = self._map_side(planned.number, 0)
         order = replace(
             self._order(planned, side, None), survey=True, stacks=stacks, watermark=watermark
         )
@@ -217,7 +268,11 @@ class Engine:
         """Send what is not out, forget everything, and move the watermark past all of it."""
         surveyed = self.survey(self.stacks, self.watermark)
         over = [report.over_us for report in surveyed if report.over_us is not None]
-        planned = Planned(number=self.epoch + 1, now_us=now_us)
+        planned = Planned(
+            number=self.epoch + 1,
+            now_us=now_us,
+            arrival_us=arrival_after(self.arrival_us, now_us),
+        )
         return self.finish(self.step(planned, max([self.watermark.watermark_us, *over])))
 
     def fold_if_due(self, now_us: int) -> None:
@@ -257,6 +312,7 @@ class Engine:
             epoch=planned.number,
             token=self.recovered.token,
             now_us=planned.now_us,
+            arrival_us=planned.arrival_us,
             watermark=self.watermark,
             stated_us=planned.stated_us,
             slices=side.slices,
@@ -268,10 +324,10 @@ class Engine:
 
     def _agreed(self, order: StepOrder, reports: Sequence[ShardReport]) -> PipelineWatermark:
         """The watermark behind the epoch, to which the driver comes as the shards did."""
-        watermark = watermark_after(order, self.standing, reports[0].seen)
-        if watermark.to_dict() != reports[0].watermarks:
+        watermark = watermark_after(order, self.standing, reports[0].saw.seen)
+        if watermark.to_dict() != reports[0].saw.watermarks:
             raise InconsistentEpoch(
-                f"the shards came to the watermarks {reports[0].watermarks}, "
+                f"the shards came to the watermarks {reports[0].saw.watermarks}, "
                 f"the driver to {watermark.to_dict()}"
             )
         return watermark
@@ -281,13 +337,14 @@ class Engine:
         return Manifest(
             epoch=planned.number,
             offsets=self._offsets_after(planned),
-            watermarks=reports[0].watermarks,
+            watermarks=reports[0].saw.watermarks,
             state={self.standing.operator_id: Stacks(shards=stepped(self.stacks, reports))},
             outputs=tuple(output for report in reports for output in report.outputs),
             targets=places_of(self.standing.writers),
             discovered=discovered,
             counts=_counts(planned, reports),
             committed_us=planned.now_us,
+            arrival_us=planned.arrival_us,
         )
 
     def _checked_limits(
@@ -309,13 +366,25 @@ class Engine:
         return keys
 
 
+def arrival_after(arrival_us: int | None, now_us: int) -> int | None:
+    """When rows arrive in the epoch after one in which they arrived at `arrival_us`.
+
+    That is the clock of the epoch; one that was set back stands still until it has caught up, or
+    the rows would be late.
+
+    >>> arrival_after(10, now_us=12), arrival_after(10, now_us=7), arrival_after(None, now_us=7)
+    (12, 10, None)
+    """
+    return None if arrival_us is None else max(arrival_us, now_us)
+
+
 def _counts(planned: Planned, reports: Sequence[ShardReport]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     if lost := sum(each.lost for each in planned.polled.values()):
         counts["lost"] = lost
     for report in reports:
         counts.update(report.counts)
-    for seen in reports[0].seen:
+    for seen in reports[0].saw.seen:
         counts["rows"] += seen.rows
         for reason, count in seen.rejected.items():
             counts["rejected"] += count
@@ -336,8 +405,10 @@ def _result(stepped: Stepped, stands: Snapshot, seconds: Mapping[str, float]) ->
         counts=stepped.manifest.counts,
         watermark_us=stepped.watermark.watermark_us,
         watermarks=stepped.watermark,
-        stands=stands,
+        state_rows=stands.state_rows,
+        state_bytes=stands.state_bytes,
         open=stepped.open,
+        worker_cache_bytes=max(report.worker_cache_bytes for report in stepped.reports),
         seconds=sum(seconds.values()),
         parts={**seconds, **in_tasks},
     )

@@ -6,40 +6,44 @@ loaded. So what Spark pickles and calls lives here, and loads the rest by name.
 
 from __future__ import annotations
 
-import base64
 import gc
 import importlib
 import os
-import pickle
+import secrets
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.errors import TidegateError
+from tidegate.spark.told_errors import heard, told
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Function = Literal[
-    "map_task:map_slices", "map_task:map_rows", "map_task:read_slices", "step_task:step_shard"
+    "map_task:map_slices",
+    "map_task:map_rows",
+    "map_task:read_slices",
+    "reaching:missing_paths",
+    "step_task:step_shard",
 ]
 
-
-_MARK = "<tidegate error>"
+_KEY = secrets.token_bytes(32)
+"""What tasks of this driver sign their errors with: only a task knows it."""
 
 
 class Task:
     """A function of this package with its order, for `mapInArrow`."""
 
     def __init__(self, function: Function, order: bytes) -> None:
-        self._function, self._order = function, order
+        self._function, self._order, self._key = function, order, _KEY
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run it over the batches of one Spark partition."""
         _prepare_worker()
         module, _, name = self._function.partition(":")
         run = getattr(importlib.import_module(f"tidegate.spark.{module}"), name)
-        return _telling(run(self._order, batches))
+        return _telling(run(self._order, batches), self._key)
 
 
 @cache
@@ -56,12 +60,12 @@ def _prepare_worker() -> None:
     gc.freeze()
 
 
-def _telling(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _telling(results: Iterator[pa.RecordBatch], key: bytes) -> Iterator[pa.RecordBatch]:
     """The results; an error of ours on the way is told so that the driver can raise it again."""
     try:
         yield from results
     except TidegateError as error:
-        raise TaskError(_MARK + base64.b64encode(pickle.dumps(error)).decode() + _MARK) from error
+        raise TaskError(told(error, key)) from error
 
 
 class TaskError(Exception):
@@ -69,10 +73,5 @@ class TaskError(Exception):
 
 
 def told_error(text: str) -> TidegateError | None:
-    """The error that a task has told, from the text that Spark made of it."""
-    _, mark, rest = text.partition(_MARK)
-    packed, end, _ = rest.partition(_MARK)
-    if not (mark and end):
-        return None
-    error = pickle.loads(base64.b64decode(packed))  # from our own worker
-    return error if isinstance(error, TidegateError) else None
+    """The error that a task of this driver has told, from the text that Spark made of it."""
+    return heard(text, _KEY)

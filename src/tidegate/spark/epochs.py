@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.core.watermark import PipelineWatermark
-from tidegate.spark.folding import Snapshot
 from tidegate.spark.inputs import PolledInput
 from tidegate.spark.job import MapSide
-from tidegate.spark.layout import bytes_of, rows_of
 from tidegate.spark.orders import ShardReport
 from tidegate.state.protocol import Manifest
 
@@ -20,6 +18,8 @@ class Planned:
 
     number: int
     now_us: int
+    arrival_us: int | None = None
+    """The event time of rows by `event_time = "arrival"`; None: no source has it."""
     polled: Mapping[str, PolledInput] = field(default_factory=dict)
     side: MapSide | None = None
     """The part of the job in front of the shuffle, where there is something to read."""
@@ -56,7 +56,7 @@ class Stepped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochResult:
-    """What a committed epoch came to, for people and metrics."""
+    """What a committed epoch came to, for people and metrics: numbers only, for runs keep many."""
 
     epoch: int
     rows: int
@@ -65,21 +65,15 @@ class EpochResult:
     """Rows by what became of them."""
     watermark_us: int
     watermarks: PipelineWatermark
-    stands: Snapshot
-    """Where the pipeline stands after it."""
+    state_rows: int
+    """How much is held, with what newer rows supersede: never too few."""
+    state_bytes: int
+    """The size of all segments that count."""
     open: int | None
     """The windows that are open, or rows of a join that wait, when they were counted last."""
+    worker_cache_bytes: int
+    """The most memory in which a Python worker keeps state between epochs."""
     seconds: float
     """From the plan to what is published, without the time it waited for other epochs."""
     parts: Mapping[str, float]
     """Where the time went; what shards do side by side is their mean."""
-
-    @property
-    def state_rows(self) -> int:
-        """How much is held, with what newer rows supersede: never too few."""
-        return rows_of(self.stands.stacks)
-
-    @property
-    def state_bytes(self) -> int:
-        """The size of all segments that count."""
-        return bytes_of(self.stands.stacks)

@@ -21,6 +21,7 @@ from tidegate.core.hashing import key_group
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Operator, Readable
 from tidegate.eventtime import FOREVER
+from tidegate.spark.layout import bytes_of, rows_of
 from tidegate.state.cache import fetch_segments
 from tidegate.state.protocol import Entry, Folded, Store
 from tidegate.targets.rowtext import to_json_lines
@@ -35,6 +36,16 @@ class Snapshot:
     epoch: int
     watermark_us: int
     stacks: tuple[tuple[Entry, ...], ...]
+
+    @property
+    def state_rows(self) -> int:
+        """How much is held, with what newer rows supersede: never too few."""
+        return rows_of(self.stacks)
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of all segments that count."""
+        return bytes_of(self.stacks)
 
 
 @dataclass(kw_only=True)

@@ -5,37 +5,43 @@ SourceReader | Spark format -> transform -> [Feed of an epoch]
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType as SparkType
+from pyspark.sql.types import StructType, TimestampType
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import DataType, Source
 from tidegate.sources import open_source
 from tidegate.sources.protocol import (
-    DecodedSlice,
     Decoding,
     Endless,
     LogEntry,
     Numbered,
+    OfFiles,
     Offset,
     Partitioned,
     Polled,
+    Slice,
     SourceReader,
     Told,
 )
 from tidegate.spark.entry import Task
 from tidegate.spark.job import Feed, numbered
-from tidegate.spark.orders import MapOrder, PlannedSlice, ordered
+from tidegate.spark.orders import PlannedSlice, ReadOrder, ordered
 from tidegate.spark.transforms import Transform, check_gives_rows, checked_transform
 
 TransformFunction = Callable[[DataFrame], DataFrame]
+
+_INSTANT = re.compile(r"\btimestamp\b")
+"""Its other name, `timestamp_ltz`, means the same whatever `spark.sql.timestampType` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,8 @@ class Traits:
     """The column that says which row of its partition a row is, where operators see it."""
     undecoded: str | None = None
     """The column that is not NULL in rows which could not be decoded, where operators see it."""
+    handed_over: str | None = None
+    """The same column, where a transform does not see such rows."""
     undecoded_columns: Mapping[str, str] = field(default_factory=dict)
     """What is known of such rows, with types."""
 
@@ -103,6 +111,10 @@ class Input(Protocol):
         """What people call a partition; "" where the source is one."""
         ...
 
+    def shared_path(self) -> str | None:
+        """What of the source tasks must see in a file system; None: Tidegate reads no files."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
@@ -119,7 +131,7 @@ def open_input(
 ) -> Input:
     """Open a source with its transform; raises `ConfigError` for what cannot be read."""
     source, place = opening.source, opening.place
-    transform = Transform(spark=spark, sql=source.transform, function=function)
+    transform = Transform(sql=source.transform, function=function)
     reader = open_source(source, opening.log, pipeline=opening.pipeline)
     if reader is not None:
         return NativeInput(spark=spark, place=place, reader=reader, transform=transform)
@@ -147,6 +159,7 @@ class NativeInput:
         return replace(
             plain,
             undecoded=self._undecoded if self.transform.empty else None,
+            handed_over=None if self.transform.empty else self._undecoded,
             undecoded_columns=self.reader.undecoded_columns,
         )
 
@@ -183,24 +196,13 @@ class NativeInput:
         )
 
     def _feeds(self, polled: Polled) -> Iterator[Feed]:
-        """The slices of a poll; through a transform each is a partition of Spark's.
-
-        Rows that could not be decoded have nothing that a transform could work on: it does not
-        see them, so they are read once more, without the others.
-        """
+        """The slices of a poll; through a transform each is a partition of Spark's."""
         planned = tuple(PlannedSlice(source=self.place, slice=each) for each in polled.slices)
         if self.transform.empty:
             yield Feed(source=self.place, slices=planned, tasks=polled.tasks)
             return
-        frame = known_columns(self.transform(self._rows(planned)))
+        frame = known_columns(self.transform(self._rows(polled.slices)))
         yield Feed(source=self.place, slices=planned, frame=frame)
-        undecoded = tuple(
-            PlannedSlice(source=self.place, slice=each.undecoded_only(), undecoded=True)
-            for each in polled.slices
-            if isinstance(each, DecodedSlice) and self.traits.undecoded_columns
-        )
-        if undecoded:
-            yield Feed(source=self.place, slices=undecoded, tasks=polled.tasks)
 
     def end_at(self, now_us: int) -> None:
         """See `Input`."""
@@ -221,30 +223,35 @@ class NativeInput:
         """See `Input`."""
         return self.reader.partition_name(partition) if isinstance(self.reader, Partitioned) else ""
 
-    def _rows(self, planned: tuple[PlannedSlice, ...]) -> DataFrame:
+    def shared_path(self) -> str | None:
+        """See `Input`."""
+        return self.reader.shared_path if isinstance(self.reader, OfFiles) else None
+
+    def _rows(self, slices: tuple[Slice, ...]) -> DataFrame:
         """The rows of slices as Spark sees them, before the transform."""
-        tasks = tuple((number,) for number, _ in enumerate(planned))
-        order = MapOrder(
-            standing=b"",
-            now_us=0,
-            slices=planned,
-            tasks=tasks,
+        order = ReadOrder(
+            slices=slices,
             schema=self._arrow,
             undecoded=self._undecoded,
+            undecoded_columns=tuple(self.traits.undecoded_columns),
         )
         task = Task("map_task:read_slices", ordered(order))
-        return numbered(self.spark, len(planned) or 1).mapInArrow(task, self._schema)
+        return numbered(self.spark, len(slices) or 1).mapInArrow(task, self._schema)
 
     @cached_property
     def _arrow(self) -> pa.Schema:
         """The same as Spark's own Arrow types."""
-        return self.spark.createDataFrame([], self._schema).toArrow().schema
+        columns = [F.lit(None).cast(each.dataType).alias(each.name) for each in self._schema]
+        return self.spark.range(0).select(*columns).limit(0).toArrow().schema
 
     @cached_property
     def _schema(self) -> StructType:
         """Of the rows before the transform."""
         read = self.reader.columns()
-        ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in read.items())
+        ddl = ", ".join(
+            f"`{name.replace('`', '``')}` {_INSTANT.sub('timestamp_ltz', kind)}"
+            for name, kind in read.items()
+        )
         schema = StructType.fromDDL(ddl)
         if not isinstance(schema, StructType):
             raise TypeError(f"no columns: {ddl}")
@@ -268,6 +275,10 @@ class _OfSpark:
     def partition_name(self, partition: int) -> str:
         """See `Input`."""
         return ""
+
+    def shared_path(self) -> str | None:
+        """See `Input`; where Spark reads files, it says itself what a task does not find."""
+        return None
 
 
 @dataclass(kw_only=True)
@@ -325,19 +336,32 @@ class TableInput(_OfSpark):
         column, kind = F.col(f"`{name}`"), table.schema[name].dataType
         new = table.where(column.isNotNull())
         if since is not None:
-            new = new.where(column > F.lit(since["above"]).cast(kind))
-        taken = new.orderBy(column).limit(max_rows).agg(F.max(column).cast("string")).first()
+            new = new.where(column > _value_of(since["above"], kind))
+        highest = _offset_of(F.max(column), kind)
+        taken = new.orderBy(column).limit(max_rows).agg(highest).first()
         until = None if taken is None else taken[0]
         if until is None:
             return PolledInput()
-        rows = new.where(column <= F.lit(until).cast(kind))
-        left = new.where(column > F.lit(until).cast(kind))
+        rows = new.where(column <= _value_of(until, kind))
+        left = new.where(column > _value_of(until, kind))
         return PolledInput(
             feeds=(Feed(source=self.place, frame=known_columns(self.transform(rows))),),
             until={"above": until},
             unread=not left.isEmpty(),
             found=True,
         )
+
+
+def _offset_of(value: Column, kind: SparkType) -> Column:
+    """A value of `offset_column` as it is committed; text of an instant depends on the session."""
+    return F.unix_micros(value) if isinstance(kind, TimestampType) else value.cast("string")
+
+
+def _value_of(offset: int | str, kind: SparkType) -> Column:
+    """The value that was committed; earlier versions committed instants as text, in UTC."""
+    if isinstance(offset, int):
+        return F.timestamp_micros(F.lit(offset))
+    return F.lit(f"{offset}Z" if isinstance(kind, TimestampType) else offset).cast(kind)
 
 
 @dataclass(kw_only=True)

@@ -73,7 +73,12 @@ class MapSide:
 
 
 def map_side(
-    spark: SparkSession, standing: bytes, epoch: int, now_us: int, feeds: Sequence[Feed]
+    spark: SparkSession,
+    standing: bytes,
+    epoch: int,
+    now_us: int,
+    feeds: Sequence[Feed],
+    arrival_us: int | None = None,
 ) -> MapSide:
     """Map all feeds; if there is nothing to read for sure, one slice without rows says so.
 
@@ -87,7 +92,7 @@ def map_side(
         read = [Feed(source=0, slices=(PlannedSlice(source=0, slice=None),))]
     sides, first, partition, known = [], 0, 0, True
     if read:
-        order = _map_order(standing, now_us, read)
+        order = _map_order(standing, now_us, read, arrival_us)
         session = framed[0].frame.sparkSession if framed and framed[0].frame else spark
         partition = len(order.tasks) + bool(framed)
         numbers = numbered(session, len(order.tasks), partition)
@@ -97,6 +102,7 @@ def map_side(
         rows = RowsOrder(
             standing=standing,
             now_us=now_us,
+            arrival_us=arrival_us,
             epoch=epoch,
             source=feed.source,
             first_slice=first,
@@ -111,7 +117,9 @@ def map_side(
     return MapSide(rows=together, slices=frozenset(range(first)) if known else None)
 
 
-def _map_order(standing: bytes, now_us: int, feeds: Sequence[Feed]) -> MapOrder:
+def _map_order(
+    standing: bytes, now_us: int, feeds: Sequence[Feed], arrival_us: int | None = None
+) -> MapOrder:
     """The slices of all feeds, numbered through, and the tasks that read them."""
     slices: list[PlannedSlice] = []
     tasks: list[tuple[int, ...]] = []
@@ -119,7 +127,13 @@ def _map_order(standing: bytes, now_us: int, feeds: Sequence[Feed]) -> MapOrder:
         of_feed = feed.tasks or tuple((place,) for place, _ in enumerate(feed.slices))
         tasks += [tuple(len(slices) + place for place in places) for places in of_feed]
         slices += feed.slices
-    return MapOrder(standing=standing, now_us=now_us, slices=tuple(slices), tasks=tuple(tasks))
+    return MapOrder(
+        standing=standing,
+        now_us=now_us,
+        arrival_us=arrival_us,
+        slices=tuple(slices),
+        tasks=tuple(tasks),
+    )
 
 
 def numbered(spark: SparkSession, count: int, partitions: int | None = None) -> DataFrame:
@@ -149,18 +163,18 @@ def run(side: MapSide, order: StepOrder, shards: int) -> list[ShardReport]:
 
 
 def checked(reports: Sequence[ShardReport], shards: int) -> list[ShardReport]:
-    """The reports by shard: one of each, all of which saw the same."""
+    """The reports by shard: one of each, all of which saw the same, as the first one says."""
     by_shard = sorted(reports, key=lambda report: report.shard)
     if [report.shard for report in by_shard] != list(range(shards)):
         found = [report.shard for report in by_shard]
         raise InconsistentEpoch(f"reports came of shards {found}, expected one of each of {shards}")
     first = by_shard[0]
     for report in by_shard[1:]:
-        if report.seen != first.seen:
+        if report.saw.seen_digest != first.saw.seen_digest:
             raise InconsistentEpoch(
                 f"shards 0 and {report.shard} were not sent the same slices: a map task that "
                 "ran again gave other rows\n  hint: is a source or a transform not deterministic?"
             )
-        if report.watermarks != first.watermarks:
+        if report.saw.watermarks_digest != first.saw.watermarks_digest:
             raise InconsistentEpoch(f"shards 0 and {report.shard} came to different watermarks")
     return by_shard

@@ -1,4 +1,6 @@
-"""What a JVM says on its error stream, without the lines that mean nothing to anybody.
+"""What a JVM says on its error stream, without what means nothing to anybody, or steers a terminal.
+
+Spark quotes values of rows in what it logs. Colours are let through, which a log may have.
 
 The JVM and its Python workers inherit the error stream of the process that starts them. So while
 they start, a pipe stands in its place, and a thread passes on what comes out of it.
@@ -17,6 +19,8 @@ _STDERR = 2
 _ENDING = threading.Event()
 _NOISE = re.compile(rb"^WARNING: Using incubator modules: |^WARNING: package sun\.\S+ not in ")
 _TRACEBACK = b"Traceback (most recent call last):"
+_STEERING = re.compile(rb"\x1b(?!\[[0-9;]*m)|[^\x1b\t\n\r -\x7e\x80-\xff]|\xc2[\x80-\x9f]")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 _FRAME = re.compile(rb'^ +File "(.*)", line ')
 _OF_A_DAEMON = re.compile(rb"pyspark.daemon\.py$")
 
@@ -71,5 +75,5 @@ def _pass_on(reading: int, to: int) -> None:
     with os.fdopen(reading, "rb") as lines:
         for line in telling(lines):
             if not _ENDING.is_set():
-                os.write(to, line)
+                os.write(to, _STEERING.sub(_REPLACEMENT, line))
     os.close(to)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.core.hashing import key_groups_of
 from tidegate.spark.orders import ShardReport
-from tidegate.state.protocol import Entry, Stacks
+from tidegate.state.protocol import Entry, Part, Stacks
 
 
 def laid_out(stacks: Stacks | None, shards: int) -> tuple[tuple[Entry, ...], ...]:
@@ -39,11 +39,14 @@ def stepped(
     for report, held in zip(reports, before, strict=True):
         stack = [held[nth] for nth in report.keeps]
         if report.segment is not None:
-            owned = key_groups_of(report.shard, len(reports))
-            part = report.segment
-            stack.append(Entry(part=part, first_group=owned.start, end_group=owned.stop))
+            stack.append(entry_of(report.segment, key_groups_of(report.shard, len(reports))))
         after.append(tuple(stack))
     return tuple(after)
+
+
+def entry_of(part: Part, owned: range) -> Entry:
+    """A new segment of the shard that owns these key groups."""
+    return Entry(part=part, first_group=owned.start, end_group=owned.stop)
 
 
 def bytes_of(stacks: Sequence[Sequence[Entry]]) -> int:

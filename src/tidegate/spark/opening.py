@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import polars as pl
-import pyarrow as pa
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from tidegate.core.compiling import polars_type
 from tidegate.core.watermark import PipelineState, PipelineWatermark, partitions_in
 from tidegate.errors import ConfigError, PlanChanged, Problem
-from tidegate.eventtime import now_us, us_of_ms
+from tidegate.eventtime import BEGINNING, now_us, us_of_ms
 from tidegate.pipeline import MAIN, Pipeline, RunSettings, Source, changes
 from tidegate.pipeline.paths import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
 from tidegate.spark.inputs import Input, Opening, Traits, TransformFunction, open_input
-from tidegate.spark.job import numbered
 from tidegate.spark.layout import laid_out, rows_of
 from tidegate.spark.limits import KeyBound
 from tidegate.spark.orders import Standing
@@ -33,11 +30,14 @@ from tidegate.spark.planning import (
     watermark_of,
 )
 from tidegate.spark.publishing import Publisher
-from tidegate.spark.session import cores, epoch_session, on_this_machine
-from tidegate.state import SqliteDepot, open_store
+from tidegate.spark.reaching import check_reachable, shared_places
+from tidegate.spark.session import default_shards, epoch_session
+from tidegate.state import open_store
+from tidegate.state.catalog import Committed
 from tidegate.state.library import library_version
-from tidegate.state.protocol import Depot, Manifest, Recovered, Store
+from tidegate.state.protocol import Manifest, Recovered, Store
 from tidegate.targets.dated import refuse_older_state, refuse_other_places
+from tidegate.targets.ownership import claim_targets, refuse_other_state
 from tidegate.targets.protocol import EpochKey, TargetWriter, needs_preparing
 
 T = TypeVar("T")
@@ -61,18 +61,22 @@ def open_engine(
     store = open_store(pipeline.state_store, pipeline.name)
     recovered = _taken_over(store)
     try:
-        check_reachable(store.depot, spark)
         session = epoch_session(spark)
         opened = open_inputs or _sources_of(pipeline, function)
         inputs = opened(session, recovered)
+        recovered = structs.replace(recovered, logs={})  # may be long; only sources need them
         plan = plan_of(pipeline, columns_of(pipeline, inputs), traits_of(inputs))
         engine = _engine(plan, settings, session, store, recovered, inputs)
-        fields = fields_for(plan, recovered.plan)
-        refuse_other_places(
-            engine.standing.writers, recovered.last.targets if recovered.last else {}
-        )
-        _prepare_targets(plan, engine.standing.writers)
-        store.adopt(recovered.token, fields)  # still ours: whoever comes prepares targets later
+        writers = engine.standing.writers
+        check_reachable(spark, pipeline, shared_places(pipeline, store.depot, writers, inputs))
+        fields = fields_for(plan, recovered.plan, target_problems(plan, writers))
+        with engine.unless_taken_over():
+            refuse_targets_of_others(plan, writers, recovered)
+        store.adopt(recovered.token, fields)  # who slept until now, claims no target
+        with engine.unless_taken_over():
+            _prepare_targets(plan, writers)
+            claim_targets(writers, recovered.incarnation)
+        store.check(recovered.token)  # still ours: whoever comes claims targets later
         _finish(engine)
     except BaseException:
         store.close()
@@ -141,11 +145,11 @@ def _engine(
 ) -> Engine:
     standing = standing_order(
         plan,
-        shards=settings.shards or min(cores(session), 256),
+        shards=settings.shards or default_shards(session),
         depot=store.depot,
         library_version=library_version(),
+        spark=lambda: session,
     )
-    check_targets(plan, standing.writers)
     for source in standing.sources:
         inputs[source.name].decide_by(source.read)
     last = recovered.last
@@ -170,7 +174,15 @@ def _engine(
         watermark=_restored(plan, last),
         stacks=stacks,
         keys=KeyBound(allowed=plan.pipeline.state_store.max_keys, at_most=rows_of(stacks)),
+        arrival_us=latest_arrival(last) if standing.by_arrival else None,
     )
+
+
+def latest_arrival(last: Manifest | None) -> int:
+    """The latest time of arrival that is committed; earlier versions noted the clock alone."""
+    if last is None:
+        return BEGINNING
+    return last.committed_us if last.arrival_us is None else last.arrival_us
 
 
 def _restored(plan: Plan, last: Manifest | None) -> PipelineWatermark:
@@ -196,11 +208,8 @@ def _folder(plan: Plan, standing: Standing, store: Store, recovered: Recovered) 
     )
 
 
-def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
-    """Before any data is read: results and rows turned away can go where they are to go.
-
-    What is wrong with any of the targets is told together.
-    """
+def target_problems(plan: Plan, writers: Mapping[str, TargetWriter]) -> list[Problem]:
+    """Why results, and rows turned away, cannot go where they are to go."""
     problems: list[Problem] = []
     for channel, writer in writers.items():
         try:
@@ -208,8 +217,26 @@ def check_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
             writer.check(identity, _schema_of(plan, channel))
         except ConfigError as error:
             problems += error.problems
-    if problems:
-        raise ConfigError(plan.pipeline.as_written(problems))
+    return plan.pipeline.as_written(problems)
+
+
+def refuse_targets_of_others(
+    plan: Plan, writers: Mapping[str, TargetWriter], state: Recovered | Committed | None
+) -> None:
+    """Raise `StateLost` unless rows in the targets are those that this state has sent.
+
+    Nothing is claimed: a target whose rows are another state's is left to its own pipeline.
+    """
+    key = EpochKey(
+        pipeline=plan.pipeline.name,
+        incarnation=state.incarnation if state else "",
+        operator=plan.config.id,
+        channel=MAIN,
+        epoch=state.epoch if state else 0,
+    )
+    refuse_other_places(writers, state.last.targets if state and state.last else {})
+    refuse_other_state(writers, key)
+    refuse_older_state(writers, key)
 
 
 def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
@@ -220,8 +247,8 @@ def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
     made = {channel: writer for channel, writer in writers.items() if needs_preparing(writer)}
     for channel, writer in made.items():
         writer.prepare(_schema_of(plan, channel))
-    if len(made) > 1:
-        check_targets(plan, made)
+    if len(made) > 1 and (problems := target_problems(plan, made)):
+        raise ConfigError(problems)
 
 
 def _schema_of(plan: Plan, channel: str) -> pl.Schema:
@@ -231,16 +258,30 @@ def _schema_of(plan: Plan, channel: str) -> pl.Schema:
     return pl.Schema(types)
 
 
-def fields_for(plan: Plan, stored: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields of the plan's fingerprint; refuses state of one that computes something else."""
+_CHANGED = (
+    "restore what it was, or give the pipeline another name, or start over: pipeline.reset() or "
+    "`tidegate state reset` forgets state and offsets, what is in the target stays"
+)
+
+
+def fields_for(
+    plan: Plan, stored: Mapping[str, Any] | None, problems: Sequence[Problem] = ()
+) -> dict[str, Any]:
+    """The fields of the plan's fingerprint, if the state is one of this plan.
+
+    Raises `PlanChanged` where the state is of a pipeline that computes something else, and
+    `ConfigError` where there are `problems`: with the change among them, which comes first,
+    because somebody who takes it back may have no other problem.
+    """
     fields: dict[str, Any] = json.loads(json.dumps(plan.pipeline.fingerprint_fields(plan.found)))
-    if stored is not None and (changed := changes(stored, fields)):
-        hint = (
-            "restore what it was, or give the pipeline another name, or start over: "
-            "pipeline.reset() or `tidegate state reset` forgets state and offsets, what is in "
-            "the target stays"
-        )
-        raise PlanChanged(changed, hint)
+    changed = [] if stored is None else changes(stored, fields)
+    if changed and not problems:
+        raise PlanChanged(changed, _CHANGED)
+    if changed:
+        found = f"state of another pipeline: {', '.join(changed)}"
+        problems = [Problem("state_store", found, "state of this one", _CHANGED), *problems]
+    if problems:
+        raise ConfigError(problems)
     return fields
 
 
@@ -250,53 +291,12 @@ def _finish(engine: Engine) -> None:
     Sources are told once more how far they are read: the run before may have ended too soon.
     """
     recovered = engine.recovered
-    refuse_older_state(
-        engine.standing.writers,
-        EpochKey(
-            pipeline=engine.plan.pipeline.name,
-            incarnation=recovered.incarnation,
-            operator=engine.standing.operator_id,
-            channel=MAIN,
-            epoch=recovered.epoch,
-        ),
-    )
-    engine.publisher.discard_garbage(recovered.to_publish, recovered.token)
+    engine.publisher.discard_garbage(recovered.to_publish, recovered.token, recovered.epoch)
     for manifest in recovered.to_publish:
-        engine.publisher.publish(manifest)
+        with engine.unless_taken_over():
+            engine.publisher.publish(manifest)
     if recovered.to_publish:
         engine.store.published(recovered.token, recovered.to_publish[-1].epoch)
     engine.store.collect_garbage(recovered.token)
     if recovered.last is not None:
         engine.tell_sources(recovered.last)
-
-
-def check_reachable(depot: Depot, spark: SparkSession) -> None:
-    """An embedded store needs tasks on this machine: proven by a file that they can read."""
-    if not isinstance(depot, SqliteDepot) or on_this_machine(spark):
-        return
-    folder = depot.folder
-    probe = folder / f".probe-{uuid.uuid4().hex}"
-    probe.write_text(probe.name)
-    try:
-        tasks = max(2, cores(spark))
-        seen = numbered(spark, tasks).mapInArrow(_Probe(str(probe)), "seen boolean").collect()
-    finally:
-        probe.unlink()
-    if not all(row.seen for row in seen):
-        found = f"a folder that not every Spark task can read: {folder}"
-        hint = "use kind='postgres' on a cluster, or run Spark on this machine (local[*])"
-        raise ConfigError([Problem("state_store.url", found, "Spark on this machine", hint)])
-
-
-class _Probe:
-    """Whether a task can read what the driver wrote."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __call__(self, batches: Any) -> Any:
-        for batch in batches:
-            path = Path(self._path)
-            seen = path.exists() and path.read_text() == path.name
-            column = pa.array([seen] * batch.num_rows)
-            yield pa.RecordBatch.from_arrays([column], names=["seen"])

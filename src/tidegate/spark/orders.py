@@ -12,7 +12,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import polars as pl
@@ -40,7 +40,7 @@ class SourceOrder:
     place: int
     """Of the source in the plan: the first part of a row's position."""
     event_time: str | None
-    """The column; None: the clock of the epoch."""
+    """The column; None: the time of arrival."""
     event_time_unit: str | None
     max_future_skew_us: int | None
     columns: tuple[str, ...] | None
@@ -55,8 +55,8 @@ class SourceOrder:
     """The column that says where in its partition a row is; None: the slice does."""
     undecoded: str | None = None
     """The column that is not NULL in rows which could not be decoded."""
-    undecoded_columns: tuple[str, ...] = ()
-    """What is known of such rows."""
+    handed_over: str | None = None
+    """The same column, where a transform does not see such rows; they reach the mapper past it."""
 
     @property
     def read(self) -> frozenset[str]:
@@ -98,6 +98,8 @@ class Standing:
     keeps_rejected: bool
     shards: int
     depot: Depot
+    worker_cache_bytes: int
+    """How much state a worker keeps in memory between epochs."""
     writers: Mapping[str, TargetWriter]
     """By channel."""
     channel_schemas: Mapping[str, pl.Schema]
@@ -112,6 +114,11 @@ class Standing:
         if isinstance(self.config, Join):
             return compile_join(self.config, *columns)
         return compile_window(self.config, *columns)
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether rows of any source have the time of their arrival."""
+        return any(each.event_time is None for each in self.sources)
 
     @property
     def keys(self) -> Sequence[str]:
@@ -154,8 +161,6 @@ class PlannedSlice:
 
     source: int
     slice: Slice | None
-    undecoded: bool = False
-    """Whether it gives only rows that could not be decoded, which no transform may see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +172,21 @@ class MapOrder:
     slices: tuple[PlannedSlice, ...]
     tasks: tuple[tuple[int, ...], ...]
     """The numbers of the slices that each task reads."""
-    schema: pa.Schema | None = None
-    """Of the rows, where Spark gets them."""
-    undecoded: str | None = None
-    """The column that is not NULL in rows which Spark must not see."""
+    arrival_us: int | None = None
+    """As in `StepOrder`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOrder:
+    """For the tasks that read for a transform: slices by number."""
+
+    slices: tuple[Slice, ...]
+    schema: pa.Schema
+    """Of the rows, as Spark gets them."""
+    undecoded: str | None
+    """The column that is not NULL in rows which could not be decoded: they are handed over."""
+    undecoded_columns: tuple[str, ...]
+    """What is known of such rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +205,8 @@ class RowsOrder:
     first_partition: int
     """Which of Spark's partitions that is."""
     slices: tuple[PlannedSlice, ...] | None
+    arrival_us: int | None = None
+    """As in `StepOrder`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +224,8 @@ class StepOrder:
     slices: frozenset[int] | None
     """The numbers of all slices; None: only Spark knows how many there are."""
     stacks: tuple[tuple[Entry, ...], ...]
+    arrival_us: int | None = None
+    """The event time of rows by `event_time = "arrival"`; None: no source has it."""
     flush_us: int | None = None
     """The watermark of a flush."""
     survey: bool = False
@@ -216,12 +236,16 @@ class StepOrder:
     """Say how many windows are open behind the step: that reads some of all of it."""
 
 
-def ordered(order: MapOrder | RowsOrder | StepOrder) -> bytes:
+def ordered(order: MapOrder | ReadOrder | RowsOrder | StepOrder) -> bytes:
     """An order, for a task."""
     return pickle.dumps(order)
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+Example: TypeAlias = tuple[str, str]
+"""A column and its value in a row, short and printable, for logs."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What a slice says of itself, the same to every shard."""
 
     slice: int
@@ -230,8 +254,21 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """Admitted ones."""
     highest_us: int | None
-    checksum: int
     rejected: Mapping[str, int] = {}
+    lowest_us: int | None = None
+    null_keys: tuple[str, ...] = ()
+    """The key columns that are NULL in all admitted rows."""
+    examples: Mapping[str, Example] = {}
+    """By reason: of the first row that was rejected for it."""
+
+
+class Saw(msgspec.Struct, frozen=True, kw_only=True):
+    """What all shards of an epoch see alike: shard 0 says it in full, each shard a digest of it."""
+
+    seen_digest: str
+    watermarks_digest: str
+    seen: tuple[Seen, ...] = ()
+    watermarks: Mapping[str, Any] = {}
 
 
 class ShardReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,8 +276,7 @@ class ShardReport(msgspec.Struct, frozen=True, kw_only=True):
 
     shard: int
     attempt: str
-    seen: tuple[Seen, ...]
-    watermarks: Mapping[str, Any]
+    saw: Saw
     segment: Part | None = None
     keeps: tuple[int, ...] = ()
     """Of the segments in the order, those that stay; `segment` comes on top."""
@@ -250,6 +286,8 @@ class ShardReport(msgspec.Struct, frozen=True, kw_only=True):
     open: int | None = None
     """Windows, or rows of a join that wait."""
     over_us: int | None = None
+    worker_cache_bytes: int = 0
+    """The memory in which the worker keeps state, of whichever shards."""
     seconds: Mapping[str, float] = {}
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
+from pyspark.sql import SparkSession
 
 from tidegate.core.compiling import polars_type
 from tidegate.core.frames import unused_name
@@ -32,6 +33,7 @@ from tidegate.pipeline.masking import listed
 from tidegate.pipeline.paths import located
 from tidegate.spark.inputs import Traits
 from tidegate.spark.orders import OperatorInput, SourceOrder, Standing
+from tidegate.spark.session import spark_session
 from tidegate.spark.spark_target import SparkFormatWriter
 from tidegate.state.protocol import Depot
 from tidegate.targets import open_target
@@ -164,11 +166,18 @@ def turned_away_schema(plan: Plan, channel: str) -> pl.Schema:
     return pl.Schema({**types, unused_name("reason", types): pl.String()})
 
 
-def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: str) -> Standing:
-    """All that tasks need to know in every epoch."""
+def standing_order(
+    plan: Plan,
+    *,
+    shards: int,
+    depot: Depot,
+    library_version: str,
+    spark: Callable[[], SparkSession] = spark_session,
+) -> Standing:
+    """All that tasks need to know in every epoch. Formats of Spark are written in `spark`."""
     channels, inputs = plan.pipeline.channels, _inputs(plan)
-    writers = {MAIN: writer_of(plan, plan.pipeline.target, MAIN)}
-    writers |= {name: writer_of(plan, target, name) for name, target in channels.items()}
+    writers = {MAIN: writer_of(plan, plan.pipeline.target, MAIN, spark)}
+    writers |= {name: writer_of(plan, target, name, spark) for name, target in channels.items()}
     return Standing(
         pipeline=plan.pipeline.name,
         library_version=library_version,
@@ -182,6 +191,7 @@ def standing_order(plan: Plan, *, shards: int, depot: Depot, library_version: st
         keeps_rejected=REJECTED in channels,
         shards=shards,
         depot=depot,
+        worker_cache_bytes=plan.pipeline.state_store.worker_cache_bytes,
         writers=writers,
         channel_schemas={name: turned_away_schema(plan, name) for name in channels},
     )
@@ -229,6 +239,11 @@ def _read(inputs: Sequence[OperatorInput], place: int) -> Mapping[str, DataType]
     }
 
 
+def columns_read(plan: Plan, place: int) -> Mapping[str, DataType]:
+    """The columns that the operator reads of a source, its keys among them."""
+    return _read(_inputs(plan), place)
+
+
 def _keeps_late(inputs: Sequence[OperatorInput]) -> bool:
     return any(each.keeps_late for each in inputs)
 
@@ -241,6 +256,7 @@ def _source_order(plan: Plan, place: int, inputs: Sequence[OperatorInput]) -> So
     source, types = plan.pipeline.sources[place], _read(inputs, place)
     keeps_late, keeps_rejected = _keeps_late(inputs), REJECTED in plan.pipeline.channels
     event_time = None if source.event_time == ARRIVAL else source.event_time
+    watermark = plan.pipeline.watermark_of(source.name)
     traits = plan.traits.get(source.name, Traits())
     number = traits.number_column if isinstance(plan.config, Join) else None
     also = (event_time, number, traits.undecoded)
@@ -251,19 +267,21 @@ def _source_order(plan: Plan, place: int, inputs: Sequence[OperatorInput]) -> So
         place=place,
         event_time=event_time,
         event_time_unit=source.event_time_unit,
-        max_future_skew_us=plan.pipeline.watermark_of(source.name).max_future_skew_us,
+        max_future_skew_us=None if event_time is None else watermark.max_future_skew_us,
         columns=None if keeps_late or keeps_rejected else needed,
         needed=needed if less_will_do else None,
         casts={name: polars_type(kind) for name, kind in types.items()},
         partitioned=traits.partitioned,
         number_column=number,
         undecoded=traits.undecoded,
-        undecoded_columns=tuple(traits.undecoded_columns),
+        handed_over=traits.handed_over,
     )
 
 
-def writer_of(plan: Plan, target: Target, channel: str) -> TargetWriter:
-    """The writer of a channel: one of ours, or whatever Spark has for the format."""
+def writer_of(
+    plan: Plan, target: Target, channel: str, spark: Callable[[], SparkSession]
+) -> TargetWriter:
+    """The writer of a channel: one of ours, or whatever `spark` has for the format."""
     identity = plan.identity if channel == MAIN else ()
     writer = open_target(
         target,
@@ -273,7 +291,7 @@ def writer_of(plan: Plan, target: Target, channel: str) -> TargetWriter:
         store=plan.pipeline.state_store,
         changes=channel == MAIN and plan.sends_changes,
     )
-    return writer if writer is not None else SparkFormatWriter(target=target)
+    return writer if writer is not None else SparkFormatWriter(target=target, spark=spark())
 
 
 def watermark_of(pipeline: Pipeline) -> PipelineWatermark:

@@ -24,6 +24,7 @@ from tidegate.errors import (
     BrokerUnavailable,
     InconsistentEpoch,
     StoreUnavailable,
+    TargetClaimed,
     TidegateError,
     telling_line,
 )
@@ -34,11 +35,10 @@ from tidegate.spark.engine import Engine
 from tidegate.spark.epochs import EpochResult, Planned
 from tidegate.spark.folding import Snapshot
 from tidegate.spark.inputs import TransformFunction
-from tidegate.spark.layout import bytes_of, rows_of
 from tidegate.spark.notebook import live_line, result_html, result_text, status_html, with_line
 from tidegate.spark.opening import open_engine
 from tidegate.spark.reading import read_with_spark
-from tidegate.spark.session import spark_session
+from tidegate.spark.session import epoch_session, spark_session
 from tidegate.spark.signals import answered_by
 from tidegate.targets.reading import read_target
 
@@ -52,7 +52,9 @@ _SETTLING_S = 0.01
 """Between two polls, where a source waits for something, such as a file that may still grow."""
 _TAKEOVERS = 3
 """So often in a row a run takes its pipeline over again before it gives up."""
-_MAY_PASS = (InconsistentEpoch, StoreUnavailable, BrokerUnavailable)
+_PAUSE_S = 0.4
+"""Before it does so the first time; before each further time four times as long."""
+_MAY_PASS = (InconsistentEpoch, StoreUnavailable, BrokerUnavailable, TargetClaimed)
 """Errors of ours that another try may not meet."""
 
 
@@ -68,6 +70,8 @@ class Status:
     watermark_us: int | None
     state_rows: int
     state_bytes: int
+    worker_cache_bytes: int = 0
+    """The most memory in which a Python worker keeps state between epochs."""
     error: BaseException | None = None
 
     def _repr_html_(self) -> str:
@@ -125,6 +129,7 @@ class Run:
     pipeline: Pipeline
     settings: RunSettings
     spark: SparkSession
+    """As it was when the run began: what takes over after a failure computes the same."""
     function: TransformFunction | None = None
     on_epoch: Callable[[EpochResult], None] | None = None
     clock: Callable[[], int] = now_us
@@ -138,7 +143,8 @@ class Run:
     _counts: Counter[str] = field(default_factory=Counter, init=False)
     _finishing: Future[EpochResult] | None = field(default=None, init=False)
     _error: BaseException | None = field(default=None, init=False)
-    _stands: Snapshot | None = field(default=None, init=False)
+    _stands: Snapshot | EpochResult | None = field(default=None, init=False)
+    """What was found at the start, then the last epoch."""
     _done: int = field(default=0, init=False)
     _of_caller: Exception | None = field(default=None, init=False)
     """What `on_epoch` raised: nothing of ours, and taking over again does not help."""
@@ -160,8 +166,9 @@ class Run:
             epoch=stands.epoch if stands else 0,
             counts=dict(self._counts),
             watermark_us=self._watermark_us,
-            state_rows=rows_of(stands.stacks) if stands else 0,
-            state_bytes=bytes_of(stands.stacks) if stands else 0,
+            state_rows=stands.state_rows if stands else 0,
+            state_bytes=stands.state_bytes if stands else 0,
+            worker_cache_bytes=self._epochs[-1].worker_cache_bytes if self._epochs else 0,
             error=self._error,
         )
 
@@ -230,15 +237,15 @@ class Run:
                     raise
                 if error is self._of_caller:
                     raise
-                if self._stands is None:  # it was never opened: that will not get better
-                    raise
+                if self._stands is None and not isinstance(error, TargetClaimed):
+                    raise  # it was never opened: that will not get better
                 failures = 1 if self._done > before else failures + 1
                 if failures > _TAKEOVERS:
                     raise
                 words = {"pipeline": self.pipeline.name, "failures": failures}
                 said = telling_line(error)
                 logger.warning("epoch failed, taking over again: %s", said, extra=words)
-                self._stopping.wait(0.1 * 4**failures)
+                self._stopping.wait(_PAUSE_S * 4 ** (failures - 1))
             else:
                 return
 
@@ -311,7 +318,7 @@ class Run:
         self._counts.update(result.counts)
         self._epochs.append(result)
         self._done += 1
-        self._stands = result.stands
+        self._stands = result
         words = {"pipeline": self.pipeline.name, "epoch": result.epoch, **result.counts}
         logger.info("epoch committed", extra={"watermark_us": result.watermark_us, **words})
         if self.on_epoch is not None:
@@ -334,7 +341,7 @@ def start(
     return Run(
         pipeline=pipeline,
         settings=RunSettings(**settings),
-        spark=spark or spark_session(),
+        spark=epoch_session(spark or spark_session()),
         function=function,
         on_epoch=on_epoch,
     ).start()
@@ -356,7 +363,7 @@ def run(
         running = Run(
             pipeline=pipeline,
             settings=RunSettings(**settings),
-            spark=spark or spark_session(),
+            spark=epoch_session(spark or spark_session()),
             function=function,
             on_epoch=with_line(line, on_epoch),
         )

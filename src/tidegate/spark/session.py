@@ -6,12 +6,16 @@ import atexit
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
-from tidegate.errors import SparkUnavailable
+from tidegate.errors import ConfigError, Problem, SparkUnavailable
+from tidegate.pipeline import KEY_GROUPS
 from tidegate.spark.class_archive import archive_options
 from tidegate.spark.jvm_output import silence, without_noise
 from tidegate.spark.signals import held_back
@@ -34,14 +38,14 @@ first minutes more than the pipeline itself, it never gives back."""
 
 _EPOCH_SETTINGS: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",  # the number of shards is ours to choose
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a row is a blob: pass each on at once
-    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),  # a row of the shuffle is a blob
 }
 """Of the session that epochs run in; none of them is needed for a right result."""
 
 
 def spark_session() -> SparkSession:
     """The active session; where there is none, one on this machine."""
+    check_not_remote()
     active = SparkSession.getActiveSession()
     return active if active is not None else _new_session()
 
@@ -101,16 +105,82 @@ def quiet_option() -> str:
 
 
 def epoch_session(spark: SparkSession) -> SparkSession:
-    """A session beside the user's for the jobs of epochs: same cluster, settings of its own."""
-    session = spark.newSession()
+    """A clone of the caller's session for epochs to run in, as Spark makes for a streaming query.
+
+    It has the settings, the current catalog and database, the temporary views and the functions
+    that the caller's session has now. A change of one of the two is not seen in the other.
+    Raises `ConfigError` for a session of Spark Connect.
+    """
+    if not isinstance(spark, SparkSession):
+        raise _remote()
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - Python has no door to it
     for name, value in _EPOCH_SETTINGS.items():
-        session.conf.set(name, value)
-    return session
+        clone.conf.set(name, value)
+    with _active(spark):
+        # Spark does not clone the current catalog.
+        clone.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
+        if clone.catalog.currentDatabase() != spark.catalog.currentDatabase():
+            clone.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    return clone
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make Spark look settings up in this session, for example of catalogs, in this thread."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - as above
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as above
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def check_not_remote() -> None:
+    """Refuse to start where sessions are those of Spark Connect; raises `ConfigError`."""
+    if is_remote() or "SPARK_REMOTE" in os.environ:
+        raise _remote()
+
+
+def _remote() -> ConfigError:
+    found, expected = "Spark Connect", "a classic session, whose driver is this process"
+    hint = (
+        "run where the driver of the cluster runs (spark-submit), without SPARK_REMOTE and "
+        ".remote(...); serverless compute has Spark Connect only, and cannot run pipelines"
+    )
+    return ConfigError([Problem("spark", found, expected, hint)])
 
 
 def cores(spark: SparkSession) -> int:
     """How many tasks Spark runs at once, as far as it says."""
     return max(1, spark.sparkContext.defaultParallelism)
+
+
+def default_shards(spark: SparkSession) -> int:
+    """A shard for each task that runs at once when all executors are there."""
+    there = cores(spark)
+    if on_this_machine(spark):
+        return min(there, KEY_GROUPS)
+    settings = dict(spark.sparkContext.getConf().getAll())
+    return min(max(there, configured_slots(settings)), KEY_GROUPS)
+
+
+def configured_slots(settings: Mapping[str, str]) -> int:
+    """How many tasks the executors that Spark may start run at once; 0: nothing is said of that.
+
+    When a run begins few of them may be there. `spark.default.parallelism` is what the user says
+    of it, which Spark reports by itself.
+    """
+    if "spark.default.parallelism" in settings:
+        return 0
+    dynamic = settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
+    most = "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances"
+    cores_of_each = int(settings.get("spark.executor.cores", 1))
+    return int(settings.get(most, 0)) * (cores_of_each // int(settings.get("spark.task.cpus", 1)))
 
 
 def on_this_machine(spark: SparkSession) -> bool:

@@ -13,7 +13,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -34,15 +34,19 @@ from tidegate.durability import write_durably
 from tidegate.errors import InconsistentEpoch
 from tidegate.pipeline import MAIN, REJECTED, DataType, Join
 from tidegate.spark import stopwatch
-from tidegate.spark.orders import OperatorInput, ShardReport, Standing, StepOrder, unpacked
+from tidegate.spark.layout import entry_of
+from tidegate.spark.orders import OperatorInput, Saw, ShardReport, Standing, StepOrder, unpacked
 from tidegate.spark.watermarks import watermark_after
-from tidegate.spark.wire import Arrived, arrived
-from tidegate.state.cache import held_stack, remember
+from tidegate.spark.wire import Arrived, arrived, digest
+from tidegate.state.cache import At, held_stack, kept_bytes, remember
 from tidegate.state.protocol import Output, Part
 from tidegate.targets.protocol import PartKind, has_one_schema, in_commit
 from tidegate.targets.staging import StagingFolder
 
 _SEGMENT = "segment"
+_PART_ROWS: Final = 50_000
+_PART_BYTES: Final = 16 << 20
+"""What a part of output has at most, in memory."""
 
 
 def step_shard(order: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,8 +67,7 @@ def _survey(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
     return ShardReport(
         shard=came.shard,
         attempt="",
-        seen=came.seen,
-        watermarks=plan.watermark.to_dict(),
+        saw=_saw(came, plan.watermark),
         over_us=standing.operator.over_us(held, watermark_us),
         keys=standing.operator.count_keys(held, watermark_us),
     )
@@ -85,7 +88,7 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         )
     if len(result.changes.keeps) < len(held.segments) and result.changes.segment is not None:
         faults.reached("compaction")
-    staging = _Staging(plan=plan, standing=standing)
+    staging = _Staging(plan=plan, standing=standing, shard=came.shard)
     with stopwatch.part("stage"):
         staging.stage(result, came.rejected)
     faults.reached("staged")
@@ -99,16 +102,26 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
     return ShardReport(
         shard=came.shard,
         attempt=staging.attempt,
-        seen=came.seen,
-        watermarks=watermark.to_dict(),
+        saw=_saw(came, watermark),
         segment=staging.staged.get(_SEGMENT),
         keeps=result.changes.keeps,
         outputs=tuple(staging.outputs),
         counts=dict(result.counts),
         keys=keys,
         open=open_,
+        worker_cache_bytes=kept_bytes(),
         seconds=stopwatch.taken(),
     )
+
+
+def _saw(came: Arrived, watermark: PipelineWatermark) -> Saw:
+    watermarks = watermark.to_dict()
+    digests = Saw(
+        seen_digest=came.digest, watermarks_digest=digest(msgspec.json.encode(watermarks))
+    )
+    if came.shard > 0:
+        return digests
+    return msgspec.structs.replace(digests, seen=came.seen, watermarks=watermarks)
 
 
 def _clock(plan: StepOrder, watermark: PipelineWatermark) -> Clock:
@@ -122,8 +135,7 @@ def _clock(plan: StepOrder, watermark: PipelineWatermark) -> Clock:
 
 def _input(wanted: OperatorInput, came: Arrived) -> Events:
     """The rows that came for one input of the operator."""
-    pairs = zip(came.sources, came.events, strict=True)
-    events = [events for source, events in pairs if source in wanted.sources]
+    events = [events for source, events in came.events.items() if source in wanted.sources]
     return together(events) if events else _no_events(wanted)
 
 
@@ -149,7 +161,13 @@ def _held(plan: StepOrder, standing: Standing, shard: int) -> Stack[Any]:
                 f"shard {shard} owns key groups {owned.start}..{owned.stop - 1}, its state "
                 f"has {entry.first_group}..{entry.end_group - 1}"
             )
-    return held_stack(standing.depot, plan.stacks[shard], owned)
+    return held_stack(
+        standing.depot,
+        plan.stacks,
+        shard,
+        at=At(plan.token, plan.epoch),
+        limit_bytes=standing.worker_cache_bytes,
+    )
 
 
 def _kept_late(late: pl.DataFrame, inputs: Sequence[OperatorInput]) -> pl.DataFrame:
@@ -160,12 +178,19 @@ def _kept_late(late: pl.DataFrame, inputs: Sequence[OperatorInput]) -> pl.DataFr
     return late.filter(side.is_in([each.side for each in inputs if each.keeps_late]))
 
 
+def in_parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Rows cut into parts, of which a driver that publishes them has a few in memory at once."""
+    bytes_of_row = max(1, int(rows.estimated_size()) // max(1, rows.height))
+    return rows.iter_slices(max(1, min(_PART_ROWS, _PART_BYTES // bytes_of_row)))
+
+
 @dataclass(slots=True, kw_only=True)
 class _Staging:
     """What one attempt stages: a segment in the store, output there or beside its target."""
 
     plan: StepOrder
     standing: Standing
+    shard: int
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
     staged: Mapping[str, Part] = field(default_factory=dict)
     outputs: list[Output] = field(default_factory=list)
@@ -177,7 +202,7 @@ class _Staging:
             segment = result.changes.segment
             parts[_SEGMENT] = (to_buffer(segment), len(segment))
         waiting: dict[str, tuple[str, PartKind]] = {}
-        for nth, (channel, kind, rows) in enumerate(self._channels(result, rejected)):
+        for nth, (channel, kind, rows) in enumerate(self._outputs(result, rejected)):
             writer, what = self.standing.writers[channel], f"output{nth}"
             encoded = pa.py_buffer(writer.encode(self._as_told(rows, channel)))
             if writer.staging is None:
@@ -189,9 +214,20 @@ class _Staging:
             depot, plan = self.standing.depot, self.plan
             self.staged = depot.stage(plan.token, plan.epoch, self.attempt, parts)
             if _SEGMENT in parts:
-                remember(depot, self.staged[_SEGMENT], parts[_SEGMENT][0])
+                owned = key_groups_of(self.shard, self.standing.shards)
+                entry = entry_of(self.staged[_SEGMENT], owned)
+                remember(depot, entry, parts[_SEGMENT][0], at=At(plan.token, plan.epoch))
         for what, (channel, kind) in waiting.items():
             self._named(channel, kind, self.staged[what], in_target=False)
+
+    def _outputs(
+        self, result: StepResult, rejected: Sequence[pl.DataFrame]
+    ) -> Iterator[tuple[str, PartKind, pl.DataFrame]]:
+        """All output, part by part; what lies beside its target is a file, however large."""
+        for channel, kind, rows in self._channels(result, rejected):
+            of_file = self.standing.writers[channel].staging is not None
+            for part in [rows] if of_file else in_parts(rows):
+                yield channel, kind, part
 
     def _channels(
         self, result: StepResult, rejected: Sequence[pl.DataFrame]

@@ -8,17 +8,18 @@ is refused before any data is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.errors import ConfigError, Problem
 
 _ROW_BY_ROW = frozenset(
     {"Project", "Filter", "Generate", "SubqueryAlias", "View", "MapInArrow", "MapInPandas"}
-    | {"WithCTE", "CTERelationDef", "CTERelationRef"}
+    | {"WithCTE", "CTERelationDef", "CTERelationRef", "PipeOperator"}
 )
 """Nodes of a Spark plan that need no other row."""
 
@@ -39,7 +40,6 @@ _IN_SQL = {
 class Transform:
     """A SELECT over `source`, or a function of the DataFrame, or neither."""
 
-    spark: SparkSession
     sql: str | None = None
     function: Callable[[DataFrame], DataFrame] | None = None
 
@@ -51,16 +51,32 @@ class Transform:
     def __call__(self, rows: DataFrame) -> DataFrame:
         """The rows, transformed."""
         if self.sql is not None:
-            rows.createOrReplaceTempView("source")
-            rows = rows.sparkSession.sql(self.sql)
+            with _as_source(rows) as spark:
+                rows = spark.sql(self.sql)
         return rows if self.function is None else self.function(rows)
+
+
+@contextmanager
+def _as_source(rows: DataFrame) -> Iterator[SparkSession]:
+    """A session in which `source` is these rows, until the end; then it is what it was before."""
+    spark = rows.sparkSession
+    views: Any = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001 - Python has no door to it
+    before = views.getRawTempView("source")
+    rows.createOrReplaceTempView("source")
+    try:
+        yield spark
+    finally:
+        views.dropTempView("source")
+        if before.isDefined():
+            views.createTempView("source", before.get(), True)
 
 
 def checked_transform(transform: Transform, sample: DataFrame) -> DataFrame:
     """The sample, transformed; raises `ConfigError` where the transform cannot be used."""
     hint = f"the columns of source are {', '.join(sample.columns)}"
     try:
-        made = transform(sample)
+        is_query = transform.sql is None or _is_query(transform.sql, sample)
+        made = transform(sample) if is_query else sample
         _ = made.schema
     except PySparkException as error:
         told = str(error).strip().splitlines()[0]
@@ -68,10 +84,31 @@ def checked_transform(transform: Transform, sample: DataFrame) -> DataFrame:
     except Exception as error:  # of the user's function
         told = f"{type(error).__name__}: {error}"
         raise ConfigError([Problem("transform", told, "a DataFrame", hint)]) from error
+    if not is_query:
+        found = "a statement that is no query, or more than one"
+        raise ConfigError([Problem("transform", found, "a SELECT over source", hint)])
     problems = [] if transform.empty else [*_problems(made, sample)]
     if problems := [*problems, *_odd_names(made)]:
         raise ConfigError(problems)
     return made
+
+
+def _is_query(sql: str, rows: DataFrame) -> bool:
+    """Whether this is one query over `source`: any other statement Spark runs when it is given it.
+
+    Only a query can be a common table expression, so nothing is run here. Raises what Spark says
+    of a text that it cannot parse.
+    """
+    query = sql.rstrip("; \t\r\n")
+    with _as_source(rows) as spark:
+        try:
+            spark.sql(f"WITH query AS (\n{query}\n) SELECT * FROM query")
+        except ParseException:
+            spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # noqa: SLF001 - as above
+            return False
+        except PySparkException:
+            return True  # what is wrong with it is told when it is analyzed as it is written
+    return True
 
 
 def _odd_names(made: DataFrame) -> Iterator[Problem]:

@@ -18,7 +18,8 @@ def watermark_after(plan: StepOrder, standing: Standing, seen: Sequence[Seen]) -
         if said.highest_us is not None and source.name not in plan.stated_us:
             key = source.watermark_key(said.partition)
             heard[key] = _also(heard.get(key), said.rows, said.highest_us)
-    return plan.watermark.observed(heard).advanced(plan.stated_us).aligned(now_us=plan.now_us)
+    taken_in = plan.watermark.observed(heard).advanced(plan.stated_us)
+    return taken_in.aligned(now_us=plan.now_us, arrival_us=plan.arrival_us)
 
 
 def _also(before: Observation | None, rows: int, highest_us: int) -> Observation:

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.durability import PRIVATE_FILE
 from tidegate.eventtime import text_of
 
 _LONGEST_NOTE = 500
@@ -50,7 +51,7 @@ def holder_of(path: Path) -> str:
 
 
 def _locked(path: Path, wait: bool) -> FileLock | None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:

@@ -3,6 +3,9 @@
 <folder>/tidegate.db             all pipelines of the folder; open it with sqlite3
 <folder>/parts/<slug>/*.part     what tasks have staged for a pipeline
 <folder>/locks/<slug>.lock       held by the driver that runs it
+
+All of it is for its owner alone. A folder that was there before may hold other files too, so its
+own rights are left as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.durability import sync_folder
+from tidegate.durability import PRIVATE_FOLDER, make_private, sync_folder
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 _LONGEST = 40
@@ -59,8 +62,10 @@ class Layout:
 
     def make(self) -> None:
         """Make the folders, such that a power cut does not take them back."""
-        self.lock.parent.mkdir(parents=True, exist_ok=True)
-        self.parts.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        for folder in (self.lock.parent, self.parts.parent, self.parts):
+            folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+            make_private(folder)
         for folder in (self.parts.parent, self.folder):
             sync_folder(folder)
         with suppress(PermissionError):  # where the folder lies may be closed to us

@@ -9,7 +9,6 @@ until its end, so a driver that was paused and woke behind a takeover changes no
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, Final, Literal, Protocol
 
 from tidegate import faults
 from tidegate.errors import EpochTaken, LostLease, StateFormatError
+from tidegate.incarnation import after_reset, new_incarnation
 from tidegate.state.folding import rows_of
 from tidegate.state.library import library_version
 from tidegate.state.manifest_format import (
@@ -117,7 +117,7 @@ class Ledger:
         """
         self._plan = None
         if self._find("take_pipeline") is None:
-            self._run("create_pipeline", incarnation=str(uuid.uuid4()), **_VERSIONS)
+            self._run("create_pipeline", incarnation=new_incarnation(), **_VERSIONS)
         self._run("raise_token", **holder)
         taken = self.standing()
         if taken.min_reader_version > STATE_VERSION:
@@ -168,6 +168,11 @@ class Ledger:
                     "this driver must stop, or open the store again"
                 )
             yield standing
+
+    def check(self, token: int) -> None:
+        """Raise `LostLease` unless the token is current."""
+        with self.held(token):
+            pass
 
     def adopt(self, token: int, plan: Mapping[str, Any]) -> None:
         """Keep the plan for the next commit under this token; a crash before it forgets it."""
@@ -222,7 +227,7 @@ class Ledger:
         with self.held(token, "take_pipeline") as standing:
             for table in ("manifests", "journal", "offsets", "logs", "state"):
                 self._run(f"clear_{table}")
-            self._run("begin_incarnation", incarnation=str(uuid.uuid4()))
+            self._run("begin_incarnation", incarnation=after_reset(standing.incarnation))
             if then is not None:
                 self._write(then, standing)
             faults.reached("committing")

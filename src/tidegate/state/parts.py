@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tidegate.durability import sync_folder
+from tidegate.durability import private_opener, sync_folder
 from tidegate.errors import ConfigError, Problem, StateLost
 from tidegate.state.layout import slug_of
 from tidegate.state.protocol import Part
@@ -107,7 +107,8 @@ class SqliteDepot:
         return len(garbage)
 
     def _write(self, part: Part, data: pa.Buffer) -> None:
-        with open(self.folder / _file_of(part), "xb", buffering=0) as file:
+        path = self.folder / _file_of(part)
+        with open(path, "xb", buffering=0, opener=private_opener) as file:
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]

@@ -88,6 +88,10 @@ class PostgresStore:
         """Keep the plan for the next commit under this token; a crash before it forgets it."""
         self._ledger.adopt(token, plan)
 
+    def check(self, token: int) -> None:
+        """Raise `LostLease` unless the token is current."""
+        self._ledger.check(token)
+
     def commit(
         self,
         token: int,
@@ -109,8 +113,7 @@ class PostgresStore:
         The token would keep two drivers apart all the same.
         """
         if self._lease is not None and self._lease.lost:
-            with self._ledger.held(token):
-                pass
+            self._ledger.check(token)
             raise StoreUnavailable(
                 f"the connection that holds pipeline {self._pipeline!r} was lost: "
                 f"{self._address.place}"

@@ -75,6 +75,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     committed_us: int = 0
     """The clock of the epoch."""
+    arrival_us: int | None = None
+    """The event time of rows by `event_time = "arrival"`; None: no source has it, or not known."""
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +149,10 @@ class Store(Protocol):
 
     def adopt(self, token: int, plan: Mapping[str, Any]) -> None:
         """Remember to which plan the state belongs, from the next commit on."""
+        ...
+
+    def check(self, token: int) -> None:
+        """Raise `LostLease` unless the token is current."""
         ...
 
     def commit(

@@ -68,6 +68,10 @@ class SqliteStore:
         """Keep the plan for the next commit under this token; a crash before it forgets it."""
         self._ledger.adopt(token, plan)
 
+    def check(self, token: int) -> None:
+        """Raise `LostLease` unless the token is current."""
+        self._ledger.check(token)
+
     def commit(
         self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
     ) -> None:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, get_args
 
+from tidegate.durability import PRIVATE_FILE, make_private
 from tidegate.errors import StateFormatError
 from tidegate.state.ledger import Holding
 from tidegate.state.statements import named_statements, numbered_migrations, script
@@ -39,8 +40,13 @@ def migrations() -> dict[int, str]:
 def connect(database: Path, *, durable: bool) -> sqlite3.Connection:
     """Open the database for its writer, with tables that this version knows.
 
+    Its files are for their owner alone: SQLite gives those beside it the rights of the first.
     Raises `StateFormatError` for tables of a later version, and for a file that is no database.
     """
+    if not database.exists():
+        database.touch(PRIVATE_FILE)
+    for file in database.parent.glob(f"{database.name}*"):
+        make_private(file)
     connection = sqlite3.connect(
         database, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
     )

@@ -49,7 +49,9 @@ def open_target(
     if spec.format in FILE_FORMATS:
         return open_files(spec, pipeline=pipeline, channel=channel)
     if spec.format == "delta":
-        return open_delta(spec, channel=channel, identity=identity, changes=changes)
+        return open_delta(
+            spec, pipeline=pipeline, channel=channel, identity=identity, changes=changes
+        )
     if spec.format == "postgres":
         need_psycopg("target.format" if channel == MAIN else f"channels.{channel}.format")
         from tidegate.targets.postgres import open_postgres  # noqa: PLC0415  # needs psycopg

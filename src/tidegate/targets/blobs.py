@@ -25,10 +25,23 @@ def table_of_bytes(data: bytes) -> pl.DataFrame:
     return pl.read_ipc_stream(io.BytesIO(data))
 
 
-def rows_of(parts: Sequence[StagedRows], kind: PartKind) -> pl.DataFrame | None:
-    """All rows of a kind in the order of the parts; None if there are none.
+def rows_of(
+    parts: Sequence[StagedRows], kind: PartKind, at_most: int | None = None
+) -> pl.DataFrame | None:
+    """The first rows of a kind, or all, in the order of the parts; None if there are none.
 
     Rows that were turned away have the columns of their source: those of others are NULL.
     """
-    tables = [table_of_bytes(part.read()) for part in parts if part.kind == kind and part.rows]
-    return pl.concat(tables, how="diagonal") if tables else None
+    tables: list[pl.DataFrame] = []
+    for part in parts:
+        if part.kind == kind and part.rows:
+            tables.append(table_of_bytes(part.read()))
+            if at_most is not None and sum(table.height for table in tables) >= at_most:
+                break
+    rows = pl.concat(tables, how="diagonal") if tables else None
+    return rows if rows is None or at_most is None else rows.head(at_most)
+
+
+def count_of(parts: Sequence[StagedRows], kind: PartKind) -> int:
+    """How many rows of a kind there are."""
+    return sum(part.rows for part in parts if part.kind == kind)

@@ -17,7 +17,7 @@ from rich.text import Text
 from tidegate.errors import Problem
 from tidegate.pipeline import Target
 from tidegate.pipeline.masking import shown
-from tidegate.targets.blobs import rows_of, table_to_bytes
+from tidegate.targets.blobs import count_of, rows_of, table_to_bytes
 from tidegate.targets.options import identity_problems, refuse, unknown_options
 from tidegate.targets.protocol import EpochKey, StagedRows
 from tidegate.targets.rowtext import readable
@@ -54,30 +54,28 @@ class ConsoleWriter:
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Print the epoch, unless this process has printed it or a later one."""
-        sent, retracted = rows_of(parts, "sent"), rows_of(parts, "retracted")
-        if sent is None and retracted is None:
+        if not any(part.rows for part in parts):
             return
         channel = (key.pipeline, key.incarnation, key.operator, key.channel)
         with _printing:
             if _printed.get(channel, -1) >= key.epoch:
                 return
-            self._print(_title(key), sent, retracted)
+            self._print(_title(key), parts)
             _printed[channel] = key.epoch
 
-    def _print(
-        self, title: Text, sent: pl.DataFrame | None, retracted: pl.DataFrame | None
-    ) -> None:
+    def _print(self, title: Text, parts: Sequence[StagedRows]) -> None:
+        sent, retracted = (rows_of(parts, kind, self.rows) for kind in ("sent", "retracted"))
         console = Console(file=sys.stdout, highlight=False)
         console.print(title, soft_wrap=True)
         if sent is not None:
-            table = _table(sent.head(self.rows))
+            table = _table(sent)
             free = console.options.update(width=_WIDEST)
             console.width = max(console.width, Measurement.get(console, free, table).maximum)
             console.print(table)
-            _print_rest(console, sent.height - self.rows)
+            _print_rest(console, count_of(parts, "sent") - self.rows)
         if retracted is not None:
-            console.print(_taken_back(retracted, self.rows), soft_wrap=True)
-            _print_rest(console, retracted.height - self.rows)
+            console.print(_taken_back(retracted), soft_wrap=True)
+            _print_rest(console, count_of(parts, "retracted") - self.rows)
         console.file.flush()
 
 
@@ -118,8 +116,8 @@ def _cell(value: str | None) -> Text:
     return Text(value if len(value) <= _LONGEST_CELL else f"{value[: _LONGEST_CELL - 1]}…")
 
 
-def _taken_back(rows: pl.DataFrame, most: int) -> Text:
-    texts = readable(rows.head(most)).fill_null("NULL")
+def _taken_back(rows: pl.DataFrame) -> Text:
+    texts = readable(rows).fill_null("NULL")
     listed = [", ".join(f"{k}={v}" for k, v in row.items()) for row in texts.to_dicts()]
     return _line(f"taken back: {'; '.join(listed)}", style="dim")
 

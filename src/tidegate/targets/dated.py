@@ -77,10 +77,15 @@ def _is_dated(writer: TargetWriter) -> TypeGuard[DatedWriter]:
     return hasattr(writer, "last_epoch")
 
 
-def _older(key: EpochKey, channel: str, last: int) -> str:
+def told_state(key: EpochKey) -> str:
+    """Where the state of `key` stands, for people."""
     stands = f"ends with epoch {key.epoch}" if key.epoch else "is empty"
+    return f"the state of pipeline {key.pipeline!r} {stands}"
+
+
+def _older(key: EpochKey, channel: str, last: int) -> str:
     return (
-        f"the state of pipeline {key.pipeline!r} {stands}, but the target of {channel!r} has rows "
+        f"{told_state(key)}, but the target of {channel!r} has rows "
         f"of it up to epoch {last}: rows would come twice, or not at all\n"
         "  hint: bring back the state that belongs to the target; or empty the target, and "
         "`tidegate state reset`; or give the pipeline another name"

@@ -1,14 +1,16 @@
-"""A Delta table: one commit for each epoch that has rows, by delta-rs.
+"""A Delta table: one commit for each epoch that has rows, by delta-rs; several for a large one.
 
 Every commit carries the epoch as a transaction of the application that the pipeline's channel
-is to the table. The version of that transaction is read from the very snapshot that is
-committed on: a commit of the same epoch by somebody else in between is a conflict.
+is to the table, and of an epoch that is not all out the number of its rows that are. Both are
+read from the very snapshot that is committed on: a commit of the same epoch by somebody else in
+between is a conflict. So is a claim: whose rows the table has is one of its properties, and a
+change of those conflicts with any commit.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -19,7 +21,7 @@ import polars as pl
 from tidegate.errors import Problem
 from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import shown
-from tidegate.targets.blobs import rows_of, table_to_bytes
+from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.delta_merge import merge
 from tidegate.targets.delta_schema import (
     column_problems,
@@ -38,9 +40,15 @@ from tidegate.targets.options import (
     text_of,
     unknown_options,
 )
+from tidegate.targets.ownership import refuse_unless_owner
+from tidegate.targets.pieces import Piece, next_piece
 from tidegate.targets.protocol import EpochKey, StagedRows
 
 _STORAGE: Final = "storage"
+_ROWS: Final = "/rows"
+"""Behind the id of an application: that of the number of rows that are out of its last epoch."""
+_PIECE_ROWS: Final = 1_000_000
+"""Rows of a commit: each is a file more at least, and a merge looks through the table."""
 _ATTEMPTS: Final = 5
 """How often an epoch is tried when others change the same rows of the table meanwhile."""
 
@@ -50,6 +58,7 @@ class DeltaWriter:
     """Rows are added, or with `upserts` replaced and deleted by `identity`, NULL equal to NULL."""
 
     path: str
+    pipeline: str
     channel: str
     identity: tuple[str, ...] = ()
     upserts: bool = False
@@ -61,7 +70,7 @@ class DeltaWriter:
     staging: ClassVar = None
     """The state store keeps what is staged."""
     one_schema: ClassVar = True
-    """The first rows make the table, and others have to fit in."""
+    """The first run makes the table, and all rows have to fit in."""
 
     @property
     def takes_retractions(self) -> bool:
@@ -80,47 +89,79 @@ class DeltaWriter:
         return table_to_bytes(rows)
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
-        """Commit the epoch to the table, unless it holds this epoch or a later one."""
-        sent = rows_of(parts, "sent")
-        retracted = rows_of(parts, "retracted") if self._replaces(sent) else None
-        if sent is None and retracted is None:
-            return None
-        conflict = deltalake().exceptions.CommitFailedError
-        for _ in range(_ATTEMPTS - 1):
-            with suppress(conflict):
-                return self._commit(key, sent, retracted)
-        return self._commit(key, sent, retracted)
+        """Commit what is not in the table of the epoch: a commit for each piece of it."""
+        if any(part.rows for part in parts):
+            _tried(lambda: self._commit_rest(key, parts))
+
+    def _commit_rest(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
+        """Each piece on the snapshot that says that it is the next one."""
+        out, table = 0, self._table()
+        while (known := _rows_out(table, key)) is not None:
+            piece = next_piece(parts, max(out, known), _PIECE_ROWS)
+            if piece is None:
+                return
+            if table is None and (sent := piece.rows("sent")) is not None:
+                table = self._new_table(sent.schema)
+                continue  # whoever was faster may have committed
+            if table is not None:  # else nothing was ever sent: there is nothing to delete
+                self._commit(table, key, piece)
+            if piece.last:
+                return
+            out, table = piece.until, self._table()
+
+    def prepare(self, schema: pl.Schema) -> None:
+        """Make the table for rows of this schema, where there is none."""
+        if self._table() is None:
+            self._new_table(schema)
+
+    def owner(self) -> str | None:
+        """By the property of the table."""
+        return self._owner_in(self._table())
+
+    def is_empty(self) -> bool:
+        """Whether the newest snapshot has no row."""
+        table = self._table()
+        return table is None or not table.count()
+
+    def claim(self, incarnation: str) -> None:
+        """A commit of its own, if somebody else is noted: other commits under way fail by it."""
+        _tried(lambda: self._claim(incarnation))
+
+    def _claim(self, incarnation: str) -> None:
+        table = self._table()
+        if table is not None and self._owner_in(table) != incarnation:
+            noted = {self.owner_property: incarnation}
+            table.alter.set_table_properties(noted, raise_if_not_exists=False)
+
+    def _owner_in(self, table: Any) -> str | None:
+        noted: dict[str, str] = {} if table is None else table.metadata().configuration
+        return noted.get(self.owner_property)
+
+    @property
+    def owner_property(self) -> str:
+        """The property of the table that says whose rows it has."""
+        names = (
+            quote(each, safe="", errors="surrogatepass") for each in (self.pipeline, self.channel)
+        )
+        return f"tidegate.owner.{'/'.join(names)}"
 
     def last_epoch(self, key: EpochKey) -> int | None:
-        """The last epoch by the transaction of the pipeline's channel."""
-        table = self._table()
-        version = None if table is None else table.transaction_version(application_of(key))
-        return None if version is None else int(version)
+        """The last epoch of which anything is in, by the transaction of the pipeline's channel."""
+        return _version(self._table(), application_of(key))
 
     def rows(self) -> pl.DataFrame:
         """The newest snapshot of the table; without columns if there is no table."""
         table = self._table()
         return pl.DataFrame() if table is None else pl.DataFrame(table.to_pyarrow_table())
 
-    def _commit(
-        self, key: EpochKey, sent: pl.DataFrame | None, retracted: pl.DataFrame | None
-    ) -> None:
-        table = self._table() or (None if sent is None else self._new_table(sent))
-        if table is None:
-            return  # nothing was ever sent: nothing to delete
-        application = application_of(key)
-        version = table.transaction_version(application)
-        if version is not None and version >= key.epoch:
-            return
-        delta = deltalake()
-        done = delta.CommitProperties(
-            app_transactions=[delta.Transaction(app_id=application, version=key.epoch)]
-        )
-        if sent is None or self._replaces(sent):
-            merge(table, sent, retracted, self.identity, done)
-        else:
+    def _commit(self, table: Any, key: EpochKey, piece: Piece) -> None:
+        refuse_unless_owner(self._owner_in(table), key, f"the table {self.path}")
+        sent, done = piece.rows("sent"), _transactions(table, key, piece)
+        if self._replaces(sent):
+            merge(table, sent, piece.rows("retracted"), self.identity, done)
+        elif sent is not None:
             rows = completed(sent, table)
-            delta.write_deltalake(table, rows, mode="append", commit_properties=done)
+            deltalake().write_deltalake(table, rows, mode="append", commit_properties=done)
 
     def _replaces(self, sent: pl.DataFrame | None) -> bool:
         return self.upserts and not are_changes(sent, self.changes)
@@ -133,9 +174,9 @@ class DeltaWriter:
         except delta.exceptions.TableNotFoundError:
             return None
 
-    def _new_table(self, rows: pl.DataFrame) -> Any:
+    def _new_table(self, columns: pl.Schema) -> Any:
         """An empty table, by us or by whoever was faster."""
-        schema = delta_schema(rows.schema)
+        schema = delta_schema(columns)
         options = dict(self.storage) or None
         try:
             deltalake().DeltaTable.create(self.path, schema, mode="ignore", storage_options=options)
@@ -146,7 +187,12 @@ class DeltaWriter:
 
 
 def open_delta(
-    target: Target, *, channel: str, identity: Sequence[str], changes: bool | None = None
+    target: Target,
+    *,
+    pipeline: str,
+    channel: str,
+    identity: Sequence[str],
+    changes: bool | None = None,
 ) -> DeltaWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
     storage = _storage_options(target)
@@ -163,6 +209,7 @@ def open_delta(
     path = str(target.options["path"])
     return DeltaWriter(
         path=path if is_address(path) else os.path.realpath(path),
+        pipeline=pipeline,
         channel=channel,
         identity=tuple(identity),
         upserts=target.mode == "upsert" and channel == MAIN and bool(identity),
@@ -175,6 +222,42 @@ def application_of(key: EpochKey) -> str:
     """The id under which a table remembers the epochs of a channel."""
     names = (key.pipeline, key.incarnation, key.operator, key.channel)
     return "/".join(["tidegate", *(quote(name, safe="", errors="surrogatepass") for name in names)])
+
+
+def _rows_out(table: Any, key: EpochKey) -> int | None:
+    """How many rows of an epoch a snapshot has; None: all of them."""
+    application = application_of(key)
+    epoch = _version(table, application)
+    if epoch is None or epoch < key.epoch:
+        return 0
+    return (_version(table, application + _ROWS) or None) if epoch == key.epoch else None
+
+
+def _transactions(table: Any, key: EpochKey, piece: Piece) -> Any:
+    """What a commit says: of which epoch its rows are; and how many are out, if not all."""
+    delta, application = deltalake(), application_of(key)
+    versions = {application: key.epoch}
+    if not piece.last or _version(table, application + _ROWS):
+        versions[application + _ROWS] = 0 if piece.last else piece.until
+    return delta.CommitProperties(
+        app_transactions=[
+            delta.Transaction(app_id=name, version=version) for name, version in versions.items()
+        ]
+    )
+
+
+def _version(table: Any, application: str) -> int | None:
+    version = None if table is None else table.transaction_version(application)
+    return None if version is None else int(version)
+
+
+def _tried(commit: Callable[[], None]) -> None:
+    """Commit; again, from the newest snapshot, where somebody else came in between."""
+    conflict = deltalake().exceptions.CommitFailedError
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(conflict):
+            return commit()
+    return commit()
 
 
 def _storage_options(target: Target) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
     <parent>/<name>/                                    what people read: whole files only
     <parent>/.<name>.tidegate/<pipeline and channel>/   what tasks stage
+    <parent>/.<name>.tidegate/<pipeline and channel>.owner  whose rows these are
 
 Both are on one file system, so publishing is a rename for each staged file.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import ClassVar, Final, Literal, get_args
 
 import polars as pl
 
-from tidegate.durability import make_folder, sync_folder
+from tidegate.durability import make_folder, replace_durably, sync_folder
 from tidegate.errors import Problem, UnreadableSource
 from tidegate.pipeline import Target
 from tidegate.pipeline.masking import shown
@@ -29,6 +31,7 @@ from tidegate.targets.options import (
     refuse,
     unknown_options,
 )
+from tidegate.targets.ownership import refuse_unless_owner
 from tidegate.targets.protocol import EpochKey, StagedRows
 from tidegate.targets.renaming import make_visible
 from tidegate.targets.rowreading import from_csv, from_json_lines
@@ -88,6 +91,7 @@ class FilesWriter:
         sent = [part for part in parts if part.kind == "sent" and part.rows]
         if not sent:
             return
+        refuse_unless_owner(self.owner(), key, str(self.folder))
         make_folder(self.folder)
         for part in sent:
             make_visible(part, self.folder / self.final_name(key, part.name))
@@ -102,6 +106,29 @@ class FilesWriter:
             if file.name.startswith(begins)
         )
         return max((int(epoch) for epoch in epochs if epoch.isdigit()), default=None)
+
+    def owner(self) -> str | None:
+        """As noted beside what is staged."""
+        try:
+            return self._note.read_text("utf-8", "surrogatepass")
+        except FileNotFoundError:
+            return None
+
+    def is_empty(self) -> bool:
+        """Whether no file is that of the pipeline's channel: others may have some here."""
+        names = safe_name(self.pipeline), safe_name(self.channel)
+        pipeline, channel = map(re.escape, names)
+        ours = re.compile(rf"{pipeline}-.+-{channel}-\d{{{_EPOCH_DIGITS}}}-")
+        return not any(ours.match(file.name) for file in self.visible_files())
+
+    def claim(self, incarnation: str) -> None:
+        """The note outlives a power cut, as rows do."""
+        if self.owner() != incarnation:
+            replace_durably(self._note, incarnation.encode("utf-8", "surrogatepass"))
+
+    @property
+    def _note(self) -> Path:
+        return self.staging.folder.with_name(f"{self.staging.folder.name}.owner")
 
     def visible_files(self) -> list[Path]:
         """The files that people read, of whatever pipeline, in the order of their names."""

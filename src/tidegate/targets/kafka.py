@@ -1,6 +1,8 @@
-"""A topic of Kafka: each epoch is a transaction, which also says that the epoch is out.
+"""A topic of Kafka: an epoch is a transaction, which also says that the epoch is out.
 
-    step -> [encode] in the task -> staged -> commit -> [publish] in one transaction
+    step -> [encode] in the task -> staged -> commit -> [publish] in a transaction
+
+A large epoch is several, one after the other: each says how many rows of the epoch are out.
 
 With `upserts` the topic is a table: records are keyed by the identity of their row, and what counts
 no more gets a tombstone. A reader of committed records ends with exactly the rows of the table.
@@ -9,7 +11,7 @@ no more gets a tombstone. A reader of committed records ends with exactly the ro
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -24,6 +26,10 @@ from tidegate.kafka.asking import (
     Partition,
     create_topic,
     find_topics,
+    first_offsets,
+    group_note,
+    group_offsets,
+    last_offsets,
     topic_config,
 )
 from tidegate.kafka.broker import Broker
@@ -32,7 +38,7 @@ from tidegate.kafka.registry import (
     register,
 )
 from tidegate.pipeline import MAIN, Target
-from tidegate.targets.blobs import table_of_bytes, table_to_bytes
+from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.dated import Place
 from tidegate.targets.kafka_avro import name_problems, schema_text
 from tidegate.targets.kafka_letters import fitting
@@ -71,9 +77,12 @@ from tidegate.targets.kafka_rows import (
 from tidegate.targets.kafka_transactions import Headers, Mark
 from tidegate.targets.names import safe_name
 from tidegate.targets.options import CHANGE, identity_problems, refuse
+from tidegate.targets.pieces import Piece, next_piece
 from tidegate.targets.protocol import EpochKey, PartKind, StagedRows
 
 _AS_THE_CLUSTER: Final = -1
+_PIECE_ROWS: Final = 100_000
+"""Of so many rows a transaction comes to its end long before its time-out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,36 +195,54 @@ class KafkaWriter:
         return table_to_bytes(records)
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
-        """Send the epoch in one transaction, unless it is out: first what is deleted, then rows.
+        """Send what is not out of the epoch: a transaction for each piece of it.
 
-        Before it begins all is there that does not come from the broker.
+        Before one begins all is there that does not come from the broker.
         """
-        staged = [part for part in parts if part.rows]
-        if not staged:
-            return
-        last = self.last_epoch(key)
-        if last is not None and last >= key.epoch:
+        if not any(part.rows for part in parts):
             return
         owned = owned_by(self._claim)
+        out = self._rows_out(owned, key)
+        if out is None:
+            return
+        self._owner_in(owned)  # known from now on: in a transaction nobody waits for an answer
         if self.upserts:
             owned.refuse_other_place()
-        staged.sort(key=lambda each: each.kind != "retracted")
+        while (piece := self._read(owned, key, parts, out)) is not None:
+            for kind, records in piece.tables:
+                self._prefix(_schema_of(kind, records))  # asks the registry for what is not known
+            with owned.transactions.transaction():
+                self._mark(owned, key, "" if piece.last else str(piece.until))
+                for kind, records in piece.tables:
+                    self._send(owned, key, kind, records)
+            out = piece.until
+
+    def _read(
+        self, owned: Owned, key: EpochKey, parts: Sequence[StagedRows], out: int
+    ) -> Piece | None:
         try:
-            read = [(part.kind, table_of_bytes(part.read())) for part in staged]
+            return next_piece(parts, out, _PIECE_ROWS)
         except (OSError, TidegateError):  # whoever took over may have tidied up
             with owned.transactions.transaction():
-                self._mark(owned, key)
+                self._mark(owned, key, str(out))
                 raise
-        for kind, records in read:
-            self._prefix(_schema_of(kind, records))  # asks the registry for what is not known
-        with owned.transactions.transaction():
-            self._mark(owned, key)
-            for kind, records in read:
-                self._send(owned, key, kind, records)
 
-    def _mark(self, owned: Owned, key: EpochKey) -> None:
-        """Say in a transaction that this epoch is out; who is fenced hears it now."""
-        owned.transactions.mark(_group_of(key), {self._marked: Mark(key.epoch)})
+    def _mark(self, owned: Owned, key: EpochKey, note: str) -> None:
+        """Say in a transaction that this epoch is out; who is fenced hears it now.
+
+        With a note, only so many rows of it are. Whose it is, is said again: what a group says, the
+        cluster forgets after some days.
+        """
+        owned.transactions.mark(_group_of(key), {self._marked: Mark(key.epoch, note)})
+        if owner := self._owner_in(owned):
+            owned.transactions.mark(self._owners, owner)
+
+    def _rows_out(self, owned: Owned, key: EpochKey) -> int | None:
+        """How many rows of an epoch are out; None: all of them."""
+        mark = owned.transactions.marked(_group_of(key), [self._marked]).get(self._marked)
+        if mark is None or mark.offset < key.epoch:
+            return 0
+        return int(mark.note) if mark.offset == key.epoch and mark.note else None
 
     def _send(self, owned: Owned, key: EpochKey, kind: PartKind, records: pl.DataFrame) -> None:
         schema = _schema_of(kind, records)
@@ -250,9 +277,43 @@ class KafkaWriter:
         return always
 
     def last_epoch(self, key: EpochKey) -> int | None:
-        """The last epoch that was sent, as the cluster has it."""
-        marked = owned_by(self._claim).transactions.marked(_group_of(key), [self._marked])
-        return marked[self._marked].offset if marked else None
+        """The last epoch of which anything was sent, as the cluster has it: fences nobody."""
+        if not self._topic_is_there:
+            return None
+        return group_offsets(self.broker, _group_of(key), [self._marked]).get(self._marked)
+
+    def owner(self) -> str | None:
+        """By a group of the pipeline's channel; it goes with the topic, and where it is old."""
+        if not self._topic_is_there:
+            return None
+        return group_note(self.broker, self._owners, self._marked) or None
+
+    def is_empty(self) -> bool:
+        """Whether no record is left, also of transactions that were undone."""
+        there = find_topics(self.broker, [self.topic])
+        parts = [(self.topic, n) for n in range(there[self.topic].partitions)] if there else []
+        return first_offsets(self.broker, parts) == last_offsets(self.broker, parts)
+
+    def claim(self, incarnation: str) -> None:
+        """Fence whoever published before, and say in a transaction whose records come now."""
+        if self._topic_is_there:
+            owned = owned_by(self._claim)
+            self._owner_in(owned)
+            with owned.transactions.transaction():
+                owned.transactions.mark(self._owners, {self._marked: Mark(0, incarnation)})
+
+    def _owner_in(self, owned: Owned) -> Mapping[Partition, Mark]:
+        """The note as whoever has fenced all others finds it."""
+        return owned.transactions.marked(self._owners, [self._marked])
+
+    @property
+    def _topic_is_there(self) -> bool:
+        return bool(find_topics(self.broker, [self.topic]))
+
+    @property
+    def _owners(self) -> str:
+        """The group that says whose records a topic has, beside those of its incarnations."""
+        return self.transactional_id
 
     @property
     def _marked(self) -> Partition:

@@ -16,6 +16,7 @@ from tidegate.pipeline.fieldtypes import Name
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Rule
+from tidegate.targets.options import target_at
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -87,4 +88,4 @@ class KafkaTargetOptions(BrokerOptions):
 
 def place_of(channel: str) -> str:
     """Where the options of a channel's target stand."""
-    return "target.options" if channel == MAIN else f"channels.{channel}.options"
+    return f"{target_at(channel)}.options"

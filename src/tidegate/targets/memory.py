@@ -17,6 +17,7 @@ from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import shown
 from tidegate.targets.blobs import rows_of, table_to_bytes
 from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
+from tidegate.targets.ownership import refuse_unless_owner
 from tidegate.targets.protocol import EpochKey, StagedRows
 
 
@@ -35,6 +36,8 @@ class MemoryTable:
         self._lock = threading.Lock()
         self._rows = pl.DataFrame()
         self._taken: dict[EpochKey, MemoryEpoch] = {}
+        self._owners: dict[tuple[str, str], str] = {}
+        """By pipeline and channel, whose rows are here."""
 
     def rows(self) -> pl.DataFrame:
         """The table now; without columns until the first row has come."""
@@ -46,9 +49,18 @@ class MemoryTable:
             return [*self._taken.values()]
 
     def clear(self) -> None:
-        """Forget everything, also which epochs have come."""
+        """Forget everything, also which epochs have come, and whose they were."""
         with self._lock:
-            self._rows, self._taken = pl.DataFrame(), {}
+            self._rows, self._taken, self._owners = pl.DataFrame(), {}, {}
+
+    def owner(self, pipeline: str, channel: str) -> str | None:
+        """The incarnation of the pipeline that sends the rows of a channel."""
+        return self._owners.get((pipeline, channel))
+
+    def claim(self, pipeline: str, channel: str, incarnation: str) -> None:
+        """From now on only this incarnation does."""
+        with self._lock:
+            self._owners[pipeline, channel] = incarnation
 
     def take(
         self,
@@ -64,6 +76,7 @@ class MemoryTable:
         Whether rows are changes, their columns say where nobody does.
         """
         with self._lock:
+            refuse_unless_owner(self.owner(key.pipeline, key.channel), key, "the table in memory")
             if key in self._taken:
                 return
             replaced_by = () if are_changes(sent, changes) else identity
@@ -114,6 +127,7 @@ class MemoryWriter:
     """Writes to `memory_table(name)` of the process that publishes."""
 
     name: str
+    pipeline: str
     channel: str
     identity: tuple[str, ...] = ()
     changes: bool | None = None
@@ -149,6 +163,18 @@ class MemoryWriter:
         if sent is not None or retracted is not None:
             memory_table(self.name).take(key, sent, retracted, self.identity, self.changes)
 
+    def owner(self) -> str | None:
+        """As long as the process lives."""
+        return memory_table(self.name).owner(self.pipeline, self.channel)
+
+    def is_empty(self) -> bool:
+        """Whether the table has no row."""
+        return memory_table(self.name).rows().is_empty()
+
+    def claim(self, incarnation: str) -> None:
+        """Noted in the table; `clear` forgets it."""
+        memory_table(self.name).claim(self.pipeline, self.channel, incarnation)
+
 
 def open_memory(
     target: Target,
@@ -166,6 +192,7 @@ def open_memory(
     refuse(problems, channel)
     return MemoryWriter(
         name=name,
+        pipeline=pipeline,
         channel=channel,
         identity=tuple(identity) if channel == MAIN else (),
         changes=changes,

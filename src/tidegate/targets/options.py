@@ -34,9 +34,13 @@ def are_changes(rows: pl.DataFrame | pl.Schema | None, planned: bool | None) -> 
 
 def refuse(problems: Iterable[Problem], channel: str) -> None:
     """Raise one `ConfigError` with all problems of the target of a channel, if there are any."""
-    place = "target" if channel == MAIN else f"channels.{channel}"
-    if found := located(problems, place):
+    if found := located(problems, target_at(channel)):
         raise ConfigError(found)
+
+
+def target_at(channel: str) -> str:
+    """Where the user wrote the target of a channel."""
+    return "target" if channel == MAIN else f"channels.{channel}"
 
 
 def unknown_options(target: Target, known: Sequence[str]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, TypeVar
 
 import polars as pl
@@ -27,10 +28,13 @@ from tidegate.postgres.pool import pooled
 from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
+from tidegate.targets.pieces import next_piece
 from tidegate.targets.postgres_published import (
     claim,
     first_time,
+    make_table_of_publishers,
     make_tables,
+    owner,
     published_epoch,
     refuse_if_taken_over,
 )
@@ -44,6 +48,7 @@ from tidegate.targets.postgres_rows import (
 from tidegate.targets.postgres_table import (
     Place,
     TableName,
+    is_empty,
     is_there,
     make_table,
     making,
@@ -57,6 +62,8 @@ from tidegate.targets.protocol import EpochKey, StagedRows
 T = TypeVar("T")
 
 _SESSION: Final = "tidegate target"
+_PIECE_ROWS: Final = 100_000
+"""So many rows of an epoch are in memory at once."""
 _DEFAULT_SCHEMA: Final = "public"
 _ZERO_BYTES: Final = "zero_bytes"
 _SAME: Final = ("host", "hostaddr", "port", "dbname", "user", "service")
@@ -108,7 +115,7 @@ class PostgresWriter:
         return look
 
     def prepare(self, schema: pl.Schema) -> None:
-        """Make the table for rows of this schema, where there is none; no older run publishes now.
+        """Make the table for rows of this schema, where there is none.
 
         Raises `ConfigError` where the server never makes such a table.
         """
@@ -118,11 +125,36 @@ class PostgresWriter:
                 connection.execute(_MAKING, [str(self.table)])
                 if not is_there(connection, self.table):
                     make_table(connection, self.table, schema, self._key(schema))
-                if not self.in_commit:
+                if self.in_commit:
+                    make_table_of_publishers(connection, self.table.schema)
+                else:
                     make_tables(connection, self.table.schema)
-                claim(connection, self.table, self.pipeline, self.channel, self.run)
 
         self._tried(make)
+
+    def owner(self) -> str | None:
+        """Beside the state too: the state of another schema has the same database."""
+        return self._tried(lambda each: owner(each, self.table, self.pipeline, self.channel))
+
+    def is_empty(self) -> bool:
+        """Whether there is no row, or no table; who may not read it, cannot tell."""
+        return self._tried(lambda each: is_empty(each, self.table))
+
+    def claim(self, incarnation: str) -> None:
+        """Only this run publishes now; an older one that is about to, is waited for."""
+
+        def note(connection: Connection) -> None:
+            with transaction(connection):
+                claim(
+                    connection,
+                    self.table,
+                    self.pipeline,
+                    self.channel,
+                    incarnation=incarnation,
+                    run=self.run,
+                )
+
+        self._tried(note)
 
     def encode(self, rows: pl.DataFrame) -> bytes:
         """An Arrow stream, in the order of the index: so the server finds its way sooner."""
@@ -131,26 +163,28 @@ class PostgresWriter:
 
     def publish(self, key: EpochKey, parts: Sequence[StagedRows]) -> None:
         """Apply the epoch in a transaction of its own, unless it is in."""
-        change = self._change(parts)
-        if not change.nothing:
-            self._tried(lambda connection: self._published(connection, key, change))
+        if any(part.rows for part in parts):
+            self._tried(lambda connection: self._published(connection, key, parts))
 
-    def _published(self, connection: Connection, key: EpochKey, change: Change) -> None:
+    def _published(
+        self, connection: Connection, key: EpochKey, parts: Sequence[StagedRows]
+    ) -> None:
+        changes = self._changes(parts)
         with transaction(connection), refused(self.address, self.table):
             connection.execute("SET LOCAL synchronous_commit = on")
             if self.in_commit:  # staged while the table was elsewhere
                 make_tables(connection, self.table.schema)
             refuse_if_taken_over(connection, self.table, key, self.run)
             if first_time(connection, self.table.schema, key):
-                write(connection, self.table, change)
+                write(connection, self.table, changes)
 
     def beside(self, parts: Sequence[StagedRows]) -> Callable[[Connection], None]:
         """What applies the epoch inside a transaction of the store."""
-        change = self._change(parts)
+        changes = self._changes(parts)
 
         def apply(connection: Connection) -> None:
             with refused(self.address, self.table):
-                write(connection, self.table, change)
+                write(connection, self.table, changes)
 
         return apply
 
@@ -164,13 +198,21 @@ class PostgresWriter:
         """The table as it is now; without columns if there is none."""
         return self._tried(lambda connection: rows_of(connection, self.table))
 
-    def _change(self, parts: Sequence[StagedRows]) -> Change:
-        return change_of(
-            parts,
-            self.identity if self.upserts else (),
-            self.changes,
-            replace_zero_bytes=self.replace_zero_bytes,
-        )
+    def _changes(self, parts: Sequence[StagedRows]) -> Iterator[Change]:
+        """The epoch piece by piece; the first is read now, before a transaction begins."""
+        changes = self._read(parts)
+        return chain([*islice(changes, 1)], changes)
+
+    def _read(self, parts: Sequence[StagedRows]) -> Iterator[Change]:
+        out = 0
+        while (piece := next_piece(parts, out, _PIECE_ROWS)) is not None:
+            yield change_of(
+                piece,
+                self.identity if self.upserts else (),
+                self.changes,
+                replace_zero_bytes=self.replace_zero_bytes,
+            )
+            out = piece.until
 
     def _key(self, schema: pl.Schema) -> tuple[str, ...]:
         """The columns by which rows are replaced; changes of rows never are."""

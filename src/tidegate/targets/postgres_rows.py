@@ -1,5 +1,7 @@
 """An epoch as statements: what is taken back is deleted, then rows are added or replaced.
 
+    staged parts -> pieces -> [change_of] -> [write], piece by piece
+
 All of it runs inside a transaction of whoever calls: one of our own, or the commit of the store.
 """
 
@@ -17,8 +19,8 @@ from psycopg import errors, sql
 from tidegate.errors import TargetRefused
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection
-from tidegate.targets.blobs import rows_of
 from tidegate.targets.options import are_changes
+from tidegate.targets.pieces import Piece
 from tidegate.targets.postgres_binary import BinaryArray, array_of, can_be_sent, copied
 from tidegate.targets.postgres_table import (
     Column,
@@ -27,7 +29,6 @@ from tidegate.targets.postgres_table import (
     columns_of,
 )
 from tidegate.targets.postgres_text import csv_of, literal_of, types_of
-from tidegate.targets.protocol import StagedRows
 
 _REVISION: Final = "revision"
 _AT_ONCE: Final = 100_000
@@ -42,7 +43,7 @@ _ZERO_BYTES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an epoch does to a table."""
+    """What a piece of an epoch does to a table."""
 
     identity: tuple[str, ...] = ()
     """By which rows are replaced and deleted; without one they are only added."""
@@ -53,25 +54,20 @@ class Change:
     again: pl.DataFrame | None = None
     """Rows that may be there."""
 
-    @property
-    def nothing(self) -> bool:
-        """Whether there is nothing to do."""
-        return self.retracted is None and self.new is None and self.again is None
-
 
 def change_of(
-    parts: Sequence[StagedRows],
+    piece: Piece,
     identity: Sequence[str],
     changes: bool | None = None,
     *,
     replace_zero_bytes: bool = False,
 ) -> Change:
-    """The change that was staged; without an identity rows are only added.
+    """The change that a piece of an epoch is; without an identity rows are only added.
 
     Of rows with the same identity the last one counts. Changes of rows are only added too:
     `changes` says whether they are, and if it does not, their columns do.
     """
-    sent, retracted = rows_of(parts, "sent"), rows_of(parts, "retracted")
+    sent, retracted = piece.rows("sent"), piece.rows("retracted")
     if replace_zero_bytes:  # first: identities that become the same are one
         sent, retracted = _without_zero_bytes(sent), _without_zero_bytes(retracted)
     if not identity or are_changes(sent, changes):
@@ -102,18 +98,19 @@ def _replaced(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all("\0", "\ufffd", literal=True)
 
 
-def write(connection: Connection, table: TableName, change: Change) -> None:
-    """Apply a change to a table, as the last thing in a transaction.
+def write(connection: Connection, table: TableName, changes: Iterable[Change]) -> None:
+    """Apply changes to a table one after the other, as the last thing in a transaction.
 
     Triggers see the search path of the role, whatever the connection uses for itself.
     """
     connection.execute("SET LOCAL search_path TO DEFAULT")
-    if change.retracted is not None:
-        _delete(connection, table, change.retracted, change.identity)
-    if change.again is not None:
-        _upsert(connection, table, change.again, change.identity)
-    if change.new is not None:
-        _add(connection, table, change.new, change.identity)
+    for change in changes:
+        if change.retracted is not None:
+            _delete(connection, table, change.retracted, change.identity)
+        if change.again is not None:
+            _upsert(connection, table, change.again, change.identity)
+        if change.new is not None:
+            _add(connection, table, change.new, change.identity)
     connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what is refused, is refused here
 
 

@@ -178,6 +178,16 @@ def is_there(connection: Connection, name: TableName) -> bool:
     return bool(asked(connection, _TABLE, [name.schema, name.table, []]))
 
 
+def is_empty(connection: Connection, name: TableName) -> bool:
+    """Whether there is no row, or no such table; False where the role may not read it."""
+    if not (found := asked(connection, _TABLE, [name.schema, name.table, ["SELECT"]])):
+        return True
+    if found[0][2]:
+        return False
+    query = sql.SQL("SELECT NOT EXISTS (SELECT FROM {})").format(name.quoted)
+    return bool(asked(connection, query, [])[0][0])
+
+
 def asked(
     connection: Connection, query: str | sql.Composed, values: Sequence[Any]
 ) -> list[tuple[Any, ...]]:

@@ -7,8 +7,11 @@ nobody knows which files have moved already, so every move may be asked for agai
 from __future__ import annotations
 
 import errno
+import filecmp
 import uuid
 from pathlib import Path
+
+import pyarrow as pa
 
 from tidegate.durability import write_new
 from tidegate.errors import StateLost
@@ -37,11 +40,12 @@ def _move(staged: Path, final: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _write_whole(staged.read_bytes(), final)
+        with pa.memory_map(str(staged)) as mapped:
+            _write_whole(mapped.read_buffer(), final)
         staged.unlink(missing_ok=True)
 
 
-def _write_whole(data: bytes, final: Path) -> None:
+def _write_whole(data: bytes | pa.Buffer, final: Path) -> None:
     """Write a hidden file beside the final one, then rename it.
 
     The hidden name is used once: two drivers that publish the same never write one file.
@@ -57,10 +61,10 @@ def _write_whole(data: bytes, final: Path) -> None:
 def _settle_twin(part: StagedRows, final: Path) -> None:
     """Both are there: a copy whose original was not removed any more, else two different files."""
     try:
-        staged = part.read() if part.path is None else part.path.read_bytes()
+        same = _same(part, final)
     except FileNotFoundError:
         return
-    if staged != final.read_bytes():
+    if not same:
         raise StateLost(
             f"{final} is there with other rows than those staged as {part.path or part.name!r}; "
             "it was not replaced\n  hint: move it away and start the pipeline again"
@@ -69,9 +73,16 @@ def _settle_twin(part: StagedRows, final: Path) -> None:
         part.path.unlink(missing_ok=True)
 
 
+def _same(part: StagedRows, final: Path) -> bool:
+    if part.path is None:
+        return part.read() == final.read_bytes()
+    return filecmp.cmp(part.path, final, shallow=False)
+
+
 def _lost(staged: Path, final: Path) -> StateLost:
     return StateLost(
         f"rows of a committed epoch are gone: neither the staged file {staged} "
         f"nor the published file {final} is there\n"
-        "  hint: put the file back where it was moved from; nothing else has these rows"
+        "  hint: put the file back where it was moved from; nothing else has these rows. To go on "
+        "without them: `tidegate state skip-publish`"
     )

@@ -49,7 +49,9 @@ def readable(rows: pl.DataFrame) -> pl.DataFrame:
     Nothing in it can steer a terminal.
     """
     texts = _flat(_with_texts(rows, _READABLE, utc="")).cast(pl.String)
-    return texts.with_columns(pl.all().str.replace_all(r"\p{C}", "\N{REPLACEMENT CHARACTER}"))
+    return texts.with_columns(
+        pl.all().str.replace_all(r"[\p{C}\p{Zl}\p{Zp}]", "\N{REPLACEMENT CHARACTER}")
+    )
 
 
 def _with_texts(rows: pl.DataFrame, times: str, utc: str) -> pl.DataFrame:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tidegate.errors import EpochTaken, StateLost
+from tidegate.incarnation import continues
 from tidegate.state.protocol import Manifest, Part, Recovered, Store
 from tidegate.testing.depot_contract import StoreUnderTest
 from tidegate.testing.epochs import bytes_of, folded, manifest, output, stage
@@ -44,6 +45,17 @@ class ResetContract(StoreUnderTest):
         assert store.collect_garbage(after.token) == 1
         store.commit(after.token, manifest(2))
         assert self.reopened(store).last == manifest(2)
+
+    def test_a_reset_goes_on_with_the_same_state_as_no_other_one_does(self, store: Store) -> None:
+        """So a target knows that its rows are those of this state, and not of one made anew."""
+        before, _ = self.one_epoch(store)
+        store.reset(before.token)
+        after = self.reopened(store)
+        assert continues(after.incarnation, before.incarnation)
+        assert not continues(before.incarnation, after.incarnation)
+        other = self.new_store("other")
+        assert not continues(other.open().incarnation, before.incarnation)
+        other.close()
 
     def test_a_reset_may_begin_with_an_epoch(self, store: Store) -> None:
         before, _ = self.one_epoch(store)
