@@ -1,4 +1,4 @@
-"""A Kafka for tests: one broker a run of pytest, a topic of its own each test."""
+"""A Kafka for tests: one broker for all tests of a worker, a topic of its own each test."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def kafka_server(shared_broker: KafkaServer) -> Iterator[KafkaServer]:
         shared_broker.start()
     yield shared_broker
     close_idle()
+
+
+@pytest.fixture(scope="session")
+def guarded_broker() -> Iterator[KafkaServer]:
+    """Another broker, which lets in only whom it knows, and lets them do what they may."""
+    with running_broker("sasl") as server:
+        yield server
 
 
 @pytest.fixture

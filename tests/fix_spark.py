@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -52,3 +52,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("ERROR")
         yield session
         session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _active_session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make the session of the tests the active one again: `createDataFrame` of another one ends it.
+
+    Code that asks Spark for a session, as documents do, would get the settings of that other one.
+    """
+    used = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
+    yield
+    if used is not None:
+        activate(used)
+
+
+def activate(session: SparkSession) -> None:
+    """Let `SparkSession.builder.getOrCreate()` return this session, in Python and in the JVM."""
+    type(session)._activeSession = session
+    jvm: Any = session._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)

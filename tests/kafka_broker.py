@@ -44,7 +44,7 @@ from tests.kafka_security import Security, secured
 from tests.ports import free_port
 from tidegate.kafka.keeping import close_idle
 
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 120.0
 _MISSED: Final = (None, KafkaError._TIMED_OUT, KafkaError.INVALID_REPLICATION_FACTOR)
 """What is said, or not, where the controller has not heard of the broker for a while."""
 _ANY: Final[Any] = None
@@ -82,6 +82,9 @@ _SETTINGS: Final = {
     "background.threads": "2",
     "group.coordinator.threads": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # rights can be taken away; who has none of their own may do everything
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
 }
 # Whoever started it holds the other end of its input: when that is closed, so is the broker.
 _UNTIL_LEFT_ALONE: Final = (
@@ -113,6 +116,13 @@ class KafkaServer:
     java_options: Sequence[str] = ()
     _ports: tuple[int, int] | None = field(default=None, init=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @classmethod
+    def at(cls, servers: str) -> KafkaServer:
+        """A broker that was started elsewhere, to look at what it has."""
+        found = cls(Path(), {})
+        found._ports = (int(servers.rpartition(":")[2]), 0)
+        return found
 
     @property
     def servers(self) -> str:

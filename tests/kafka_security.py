@@ -56,7 +56,7 @@ def _sasl() -> Secured:
         "listener.name.clients.plain.sasl.jaas.config": (
             f'{module} username="{USER}" password="{password}" {users};'
         ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
         "super.users": f"User:{USER};User:ANONYMOUS",  # the controller's own listener knows nobody
     }
     client = {

@@ -31,7 +31,7 @@ from tests.ports import free_port
 
 _DATABASE: Final = "tidegate"
 _ELSEWHERE: Final = "elsewhere"
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 120.0
 _SETTINGS: Final = {
     "fsync": "off",
     "full_page_writes": "off",

@@ -184,6 +184,7 @@ EXAMPLES: dict[str, BaseException] = {
     "BrokerUnavailable": errors.BrokerUnavailable("kafka a:9092: connection refused"),
     "TargetRefused": errors.TargetRefused("the table t refuses rows"),
     "LostLease": errors.LostLease("another driver has it"),
+    "TargetClaimed": errors.TargetClaimed("another driver claimed it"),
     "EpochTaken": errors.EpochTaken("epoch 3 does not follow 4"),
     "PipelineInUse": errors.PipelineInUse("run by process 7"),
     "SourceChanged": errors.SourceChanged("a.parquet has changed"),
@@ -211,3 +212,50 @@ def test_every_exception_survives_pickling(name: str) -> None:
 @pytest.mark.parametrize("name", exceptions())
 def test_every_error_raised_on_purpose_is_a_tidegate_error(name: str) -> None:
     assert issubclass(exceptions()[name], errors.TidegateError | Warning)
+
+
+# --- what runs code ---------------------------------------------------------------------------
+
+RUNS_CODE = {
+    *("pickle.load", "pickle.loads", "cloudpickle.load", "cloudpickle.loads", "marshal.loads"),
+    *("eval", "exec", "compile", "__import__", "os.system", "os.popen", "yaml.load"),
+}
+"""Functions that run what they are given, or can be made to by it."""
+
+MAY_RUN_CODE = {
+    "cli/demo_run.py": {"pickle.load"},  # a process that it has started itself, on a pipe
+    "spark/map_task.py": {"pickle.loads"},  # orders of the driver
+    "spark/orders.py": {"pickle.loads"},
+    "spark/step_task.py": {"pickle.loads"},
+    "testing/depot_contract.py": {"pickle.loads"},  # what it has pickled itself
+    "testing/scenario.py": {"yaml.load"},  # with a safe loader
+}
+"""Who may all the same: what they read is never written by a row, a topic, a file or a table."""
+
+
+def _code_run_by(path: Path) -> set[str]:
+    """The calls and imports of such functions, and shells."""
+    found = set[str]()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Call):
+            found |= {ast.unparse(node.func)} & RUNS_CODE
+            found |= {"shell=True" for each in node.keywords if each.arg == "shell"}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{each.name}" for each in node.names} & RUNS_CODE
+    return found
+
+
+def test_only_what_the_driver_wrote_itself_is_unpickled() -> None:
+    found = {name_of(path): run for path in MODULES if (run := _code_run_by(path))}
+    assert found == MAY_RUN_CODE
+
+
+def test_commands_print_text_by_one_door() -> None:
+    """`telling.say` and `say_json`: whatever data is quoted there steers no terminal."""
+    prints = {"print", "typer.echo", "typer.secho", "rich.print"}
+    calls = {
+        name_of(path): [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+        for path in (SOURCE / "cli").rglob("*.py")
+    }
+    found = {name for name, nodes in calls.items() if {ast.unparse(n.func) for n in nodes} & prints}
+    assert found == {"cli/telling.py"}

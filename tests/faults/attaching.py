@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
+from tests.fork_server import DRIVER, sessions_of
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 _PORT: Final = "PYSPARK_GATEWAY_PORT"
 _SECRET: Final = "PYSPARK_GATEWAY_SECRET"
-_DRIVER: Final = "TIDEGATE_TEST_DRIVER"
-"""Who a process belongs to. Spark starts other workers for another environment."""
 
 
 def active_context() -> SparkContext | None:
@@ -43,7 +43,7 @@ def to_attach(context: SparkContext) -> dict[str, str]:
     return {
         _PORT: str(parameters.port),
         _SECRET: str(parameters.auth_token),
-        _DRIVER: str(uuid.uuid4()),
+        DRIVER: str(uuid.uuid4()),
     }
 
 
@@ -71,9 +71,10 @@ def attached() -> SparkSession | None:
 
 def processes_of(environment: Mapping[str, str]) -> list[psutil.Process]:
     """The driver that was started with this, its workers, and whoever forks them."""
-    found = []
+    found, sessions = [], sessions_of(environment)
     for each in psutil.Process(os.getpid()).children(recursive=True):
-        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if each.environ().get(_DRIVER) == environment[_DRIVER]:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError):
+            ours = each.environ().get(DRIVER) == environment[DRIVER]
+            if ours or os.getsid(each.pid) in sessions:
                 found.append(each)
     return found

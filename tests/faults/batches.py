@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.faults.clicks import SETTINGS, clicks_pipeline, clicks_source
+from tests.faults.operators import SETTINGS, clicks_source
+from tests.faults.pipelines import pipeline_of
 from tidegate.pipeline import Source
 from tidegate.sources import GeneratorReader
 from tidegate.sources.protocol import Offset
@@ -54,7 +55,7 @@ def run_query(spark: SparkSession, folder: Path, checkpoint: str = "checkpoint")
     """Run the query over all files that its checkpoint does not know."""
     columns = GeneratorReader(clicks_source(), []).columns()
     stream = spark.readStream.schema(", ".join(f"{name} {kind}" for name, kind in columns.items()))
-    epochs = clicks_pipeline(folder, stream_source()).batch_function(shards=SHARDS)
+    epochs = pipeline_of(folder, stream_source()).batch_function(shards=SHARDS)
     query = (
         stream.option("maxFilesPerTrigger", 1)
         .parquet(str(folder / "in"))

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaException, Producer
 from psycopg import sql
 
 from tests.faults.attaching import attached
-from tests.faults.clicks import note_of_epoch
+from tests.faults.pipelines import note_of_epoch
 from tests.kafka_broker import KafkaServer
 from tests.oracle.engine import rules_of
 from tests.oracle.windows import Oracle

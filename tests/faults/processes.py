@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,8 @@ import psutil
 
 from tests.faults.attaching import active_context, processes_of, to_attach
 from tests.fix_spark import QUICK_START
+from tests.fork_server import FORKS, Forked, forked
+from tests.fork_server import server as fork_server
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,11 +39,23 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(_TICK_S)
 
 
+def runs(process: psutil.Process) -> bool:
+    """Whether it has files open; whoever started it may not have heard of its end.
+
+    The first thread of a process that was killed may be a zombie while others hold its locks.
+    """
+    try:
+        ended = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() == 1
+        return process.is_running() and not ended
+    except psutil.NoSuchProcess:
+        return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Driver:
     """A driver in a process of its own, with its workers, and with a JVM that may be shared."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     environment: dict[str, str] = field(repr=False)
     spark: SparkContext | None
     """Whose JVM it shares; None: it has its own."""
@@ -99,7 +113,7 @@ class Driver:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
         self.process.wait(DEADLINE_S)
-        psutil.wait_procs([*every], DEADLINE_S)
+        wait_for(lambda: not any(map(runs, every)), "the end of what was killed")
 
     def _processes(self) -> list[psutil.Process]:
         if self.spark is not None:
@@ -132,22 +146,35 @@ def driver(
     held.unlink(missing_ok=True)
     planted = {} if fault is None else {"TIDEGATE_FAULT": fault, "TIDEGATE_FAULT_FILE": str(held)}
     spark = None if own_jvm or _ALL_OWN in os.environ else active_context()
-    shared = {} if spark is None else to_attach(spark)
+    shared = {} if spark is None else {**to_attach(spark), FORKS: str(fork_server())}
     known = {**_own_environment(), **planted, **shared, **(environment or {})}
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, str(folder), json.dumps(settings or {})],
-            cwd=ROOT,
-            env=known,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    argv = [module, str(folder), json.dumps(settings or {})]
+    with log.open("wb") as out, open(os.devnull, "rb") as nothing:
+        files = (nothing.fileno(), out.fileno(), out.fileno())
+        if spark is None:
+            process: subprocess.Popen[bytes] | Forked = _started(argv, known, files)
+        else:
+            process = forked(known[FORKS], argv, known, files)
     started = Driver(process=process, environment=known, spark=spark, log=log, held=held)
     try:
         yield started
     finally:
         started.kill()
+
+
+def _started(
+    argv: Sequence[str], environment: dict[str, str], files: tuple[int, int, int]
+) -> subprocess.Popen[bytes]:
+    stdin, stdout, stderr = files
+    return subprocess.Popen(
+        [sys.executable, "-m", *argv],
+        cwd=ROOT,
+        env=environment,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
 
 
 def _own_environment() -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from tests.faults.clicks import SETTINGS
-from tests.faults.processes import wait_for
+from tests.faults.operators import SETTINGS
+from tests.faults.processes import runs, wait_for
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.spark.epochs import EpochResult
 from tidegate.spark.running import Run
@@ -40,7 +40,7 @@ def end_workers() -> None:
     ended = workers()
     for each in ended:
         each.kill()
-    wait_for(lambda: not any(map(_there, ended)), "the end of the workers")
+    wait_for(lambda: not any(map(runs, ended)), "the end of the workers")
 
 
 def _works(process: psutil.Process) -> bool:
@@ -49,10 +49,6 @@ def _works(process: psutil.Process) -> bool:
         return parent is not None and _is_daemon(process) and _is_daemon(parent)
     except psutil.NoSuchProcess:
         return False
-
-
-def _there(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def _is_daemon(process: psutil.Process) -> bool:

@@ -23,7 +23,7 @@ from tests.faults.kafka_clicks import (
     pipeline,
 )
 from tests.faults.processes import Driver, driver, wait_for
-from tests.kafka_broker import KafkaServer, running_broker
+from tests.kafka_broker import KafkaServer
 from tests.postgres_server import Server
 from tidegate.kafka.asking import find_topics, group_offsets, last_stable_offsets
 from tidegate.kafka.broker import Broker
@@ -32,19 +32,10 @@ from tidegate.postgres.pool import close_idle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
-
 _LONGEST_S = 1.0
 """How long after its first epoch a run lives, at the longest."""
 
 Homes = Callable[[KafkaServer, int], Path]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[KafkaServer]:
-    """A broker that is stopped and started: no other test may depend on it."""
-    with running_broker() as server:
-        yield server
 
 
 @pytest.fixture
@@ -122,37 +113,37 @@ def killed_run(
     check(folder, broker, spark)
 
 
-def test_a_run_killed_eight_times_while_somebody_writes_comes_to_what_the_rules_say(
-    spark: SparkSession, broker: KafkaServer, homes: Homes
+def test_a_run_killed_four_times_while_somebody_writes_comes_to_what_the_rules_say(
+    spark: SparkSession, kafka_server: KafkaServer, homes: Homes
 ) -> None:
-    killed_run(broker, homes(broker, 3), spark, kills=8, seed=1)
+    killed_run(kafka_server, homes(kafka_server, 3), spark, kills=4, seed=1)
 
 
 def test_a_broker_that_goes_and_comes_back_is_waited_for(
-    spark: SparkSession, broker: KafkaServer, homes: Homes
+    spark: SparkSession, kafka_server: KafkaServer, homes: Homes
 ) -> None:
     """The run is not killed: it reads on when the broker is back."""
-    folder = homes(broker, 3)
+    folder = homes(kafka_server, 3)
     topic = Run.of(folder).topic
     with (
-        Writing(broker, topic, partitions=3, seed=5),
+        Writing(kafka_server, topic, partitions=3, seed=5),
         driver(MODULE, folder, {"shards": 2}) as run,
     ):
         wait_for_epoch(folder, run, 1)
         for how in (signal.SIGTERM, signal.SIGKILL):
-            broker.stop(how)
+            kafka_server.stop(how)
             before = last_note(folder)
-            broker.start()
+            kafka_server.start()
             wait_for_epoch(folder, run, before + 2)  # one may have been read before the stop
         assert run.process.poll() is None, run.said()
         run.process.terminate()
         assert run.end() == 0, run.said()
-    check(folder, broker, spark)
+    check(folder, kafka_server, spark)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(5))
 def test_a_run_killed_ten_times_while_somebody_writes_comes_to_what_the_rules_say(
-    spark: SparkSession, broker: KafkaServer, homes: Homes, seed: int
+    spark: SparkSession, kafka_server: KafkaServer, homes: Homes, seed: int
 ) -> None:
-    killed_run(broker, homes(broker, 3), spark, kills=10, seed=100 + seed)
+    killed_run(kafka_server, homes(kafka_server, 3), spark, kills=10, seed=100 + seed)

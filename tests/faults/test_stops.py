@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.clicks import EPOCHS, MODULE, SETTINGS, clicks_pipeline
 from tests.faults.conftest import Undisturbed
-from tests.faults.outcome import assert_same, outcome, runs_of_epochs, staged_files
+from tests.faults.operators import EPOCHS, SETTINGS
+from tests.faults.outcome import assert_same, outcome
+from tests.faults.pipelines import MODULE, pipeline_of
 from tests.faults.processes import driver
+from tests.nights import at_night
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 
 def terminate(pid: int) -> None:
@@ -31,7 +31,7 @@ def interrupt(pid: int) -> None:
     os.killpg(pid, signal.SIGINT)
 
 
-@pytest.mark.parametrize("stop", [terminate, interrupt])
+@pytest.mark.parametrize("stop", [interrupt, *at_night(terminate)])
 def test_a_continuous_run_that_is_told_to_stop_finishes_its_epoch(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, stop: Callable[[int], None]
 ) -> None:
@@ -44,7 +44,6 @@ def test_a_continuous_run_that_is_told_to_stop_finishes_its_epoch(
     stopped = outcome(tmp_path)
     assert 0 < stopped.epoch < EPOCHS
     assert stopped.to_publish == 0
-    assert staged_files(tmp_path) == set()
-    clicks_pipeline(tmp_path).run(spark=spark, shards=1, **SETTINGS)
-    assert_same(outcome(tmp_path), undisturbed(1))
-    assert {len(tokens) for tokens in runs_of_epochs(tmp_path).values()} == {1}
+    assert stopped.staged == frozenset()
+    pipeline_of(tmp_path).run(spark=spark, shards=1, **SETTINGS)
+    assert_same(outcome(tmp_path), undisturbed())

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 
-from tests.faults.clicks import MODULE, SETTINGS, clicks_pipeline
 from tests.faults.conftest import Undisturbed
-from tests.faults.outcome import assert_same, outcome, runs_of_epochs, staged_files, state_files
+from tests.faults.operators import SETTINGS
+from tests.faults.outcome import assert_same, outcome, parts_in_store, runs_of_epochs
+from tests.faults.pipelines import MODULE, pipeline_of
 from tests.faults.processes import ROOT, driver, wait_for
 from tests.faults.stopping import run_until
 from tests.faults.unsteady import FORMAT, UnsteadyReader, reads, unsteady_source
@@ -30,8 +31,6 @@ from tidegate.spark.orders import MapOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 Plant = Callable[..., None]
 
@@ -55,8 +54,8 @@ def test_a_run_whose_workers_die_takes_itself_over(
     spark: SparkSession, tmp_path: Path, undisturbed: Undisturbed, plant: Plant, fault: str
 ) -> None:
     plant(fault)
-    clicks_pipeline(tmp_path).run(spark=spark, shards=2, **SETTINGS)
-    assert_same(outcome(tmp_path), undisturbed(2))
+    pipeline_of(tmp_path).run(spark=spark, shards=2, **SETTINGS)
+    assert_same(outcome(tmp_path).but_for_staged(), undisturbed())
     tokens = {token for of_epoch in runs_of_epochs(tmp_path).values() for token in of_epoch}
     assert len(tokens) > 1
 
@@ -68,11 +67,11 @@ def test_a_task_that_dies_with_its_output_staged_is_run_again_by_spark(
     with driver(MODULE, tmp_path, {"shards": 2}, own_jvm=True, environment=retried) as run:
         assert run.end() == 0, run.said()
     assert {*map(tuple, runs_of_epochs(tmp_path).values())} == {("1",)}
-    assert staged_files(tmp_path) != set()  # of those who died
-    assert_same(outcome(tmp_path), undisturbed(2))
-    clicks_pipeline(tmp_path).run(spark=spark, shards=2, **SETTINGS)
-    assert staged_files(tmp_path) == set()
-    assert_same(outcome(tmp_path), undisturbed(2))
+    found = outcome(tmp_path)
+    assert found.staged  # by those who died
+    assert_same(found.but_for_staged(), undisturbed())
+    pipeline_of(tmp_path).run(spark=spark, shards=2, **SETTINGS)
+    assert_same(outcome(tmp_path), undisturbed())
 
 
 def test_a_job_that_runs_again_after_its_commit_changes_nothing(
@@ -89,16 +88,16 @@ def test_a_job_that_runs_again_after_its_commit_changes_nothing(
         return run(*order)
 
     monkeypatch.setattr(job, "run", remembered)
-    clicks_pipeline(tmp_path).run(spark=spark, shards=2, **SETTINGS)
-    before, parts = outcome(tmp_path), state_files(tmp_path)
+    pipeline_of(tmp_path).run(spark=spark, shards=2, **SETTINGS)
+    before, parts = outcome(tmp_path), parts_in_store(tmp_path)
     twins = run(*jobs[3])
-    assert len(state_files(tmp_path) - parts) == sum(each.segment is not None for each in twins)
-    assert len(staged_files(tmp_path)) == sum(len(each.outputs) for each in twins) > 0
-    assert_same(outcome(tmp_path), before)
-    clicks_pipeline(tmp_path).run(spark=spark, shards=2, **SETTINGS)
-    assert staged_files(tmp_path) == set()
-    assert state_files(tmp_path) < parts
-    assert_same(outcome(tmp_path), undisturbed(2))
+    assert len(parts_in_store(tmp_path) - parts) == sum(each.segment is not None for each in twins)
+    found = outcome(tmp_path)
+    assert len(found.staged) == sum(len(each.outputs) for each in twins) > 0
+    assert_same(found.but_for_staged(), before)
+    pipeline_of(tmp_path).run(spark=spark, shards=2, **SETTINGS)
+    assert parts_in_store(tmp_path) < parts
+    assert_same(outcome(tmp_path), undisturbed())
 
 
 def test_a_slice_is_mapped_to_the_same_bytes_again(
@@ -111,7 +110,7 @@ def test_a_slice_is_mapped_to_the_same_bytes_again(
         return pickle.dumps(order)
 
     monkeypatch.setattr(job, "ordered", remembered)
-    run_until(spark, clicks_pipeline(tmp_path), 1, shards=3)
+    run_until(spark, pipeline_of(tmp_path), 1, shards=3)
     order = next(order for order in orders if isinstance(order, MapOrder))
     assert _mapped(order) == _mapped(order) != []
 
@@ -164,15 +163,15 @@ def test_map_output_that_is_lost_is_made_again(
 ) -> None:
     notes, held = tmp_path / "notes", tmp_path / "held"
     plant("step:1", held)
-    pipeline = clicks_pipeline(tmp_path, unsteady_source(notes, steady=True))
+    pipeline = pipeline_of(tmp_path, unsteady_source(notes, steady=True))
     first_epoch(spark, pipeline, held, checks=True)
     assert max(reads(notes).values()) > 1
     plant("nowhere")
     pipeline.run(spark=spark, shards=4, **SETTINGS)
-    assert_same(outcome(tmp_path), undisturbed(4))
+    assert_same(outcome(tmp_path), undisturbed())
 
 
-@pytest.mark.parametrize("checks", [False, True], ids=["by us", "by Spark"])
+@pytest.mark.parametrize("checks", [False, *at_night(True)])
 def test_a_source_that_gives_other_rows_the_second_time_is_found_out(
     spark: SparkSession,
     tmp_path: Path,
@@ -185,7 +184,7 @@ def test_a_source_that_gives_other_rows_the_second_time_is_found_out(
     ours, sparks = "a map task that ran again gave other rows", "indeterminate output"
     notes, held = tmp_path / "notes", tmp_path / "held"
     plant("step:1", held)
-    pipeline = clicks_pipeline(tmp_path, unsteady_source(notes, steady=False))
+    pipeline = pipeline_of(tmp_path, unsteady_source(notes, steady=False))
     with pytest.raises(
         Py4JJavaError if checks else InconsistentEpoch, match=sparks if checks else ours
     ):
@@ -193,6 +192,6 @@ def test_a_source_that_gives_other_rows_the_second_time_is_found_out(
     assert max(reads(notes).values()) > 1
     assert outcome(tmp_path).epoch == 0
     plant("nowhere")
-    steady = clicks_pipeline(tmp_path, unsteady_source(notes, steady=True))
+    steady = pipeline_of(tmp_path, unsteady_source(notes, steady=True))
     steady.run(spark=spark, shards=4, **SETTINGS)
-    assert_same(outcome(tmp_path), undisturbed(4))
+    assert_same(outcome(tmp_path).but_for_staged(), undisturbed())

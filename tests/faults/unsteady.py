@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.faults.clicks import clicks_source
+from tests.faults.operators import clicks_source
 from tidegate.pipeline import Source
 from tidegate.sources import GeneratorReader
 from tidegate.sources.generator import GeneratorSlice

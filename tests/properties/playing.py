@@ -1,17 +1,19 @@
-"""A stream played to the core, or to the oracle, from the first epoch to the last flush."""
+"""A stream played to the core from the first epoch to the last flush."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+from unittest import mock
 
-from tests.oracle.engine import rules_of
-from tests.oracle.windows import Oracle
+from tests.properties.agreement import frame
 from tests.properties.streams import COLUMNS, Epoch, Row
-from tests.properties.targets import plain, plain_rows
-from tests.properties.test_the_core_agrees_with_the_oracle import table
-from tidegate.core import local
+from tests.properties.targets import plain_rows
+from tidegate.core import local, step
 from tidegate.core.local import LocalRun
+from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack
 from tidegate.pipeline import Window
 
 
@@ -30,7 +32,7 @@ def by_core(
     """The epochs of the core; it is flushed after the epoch so numbered, and at the end."""
     run = LocalRun(window, COLUMNS)
     for nth, epoch in enumerate(stream):
-        yield _of_core(run.epoch(table(epoch), epoch.watermark_us))
+        yield _of_core(run.epoch(frame(epoch.rows), epoch.watermark_us))
         if nth == flush_after:
             yield _of_core(run.flush(), flushed=True)
     yield _of_core(run.flush(), flushed=True)
@@ -41,18 +43,16 @@ def _of_core(epoch: local.Epoch, *, flushed: bool = False) -> Played:
     return Played(rows, retracted, epoch.watermark_us, flushed)
 
 
-def by_oracle(
-    window: Window, stream: list[Epoch], flush_after: int | None = None
-) -> Iterator[tuple[list[Row], list[Row]]]:
-    """The same by the oracle: the rows and the ids taken back."""
-    oracle, seen = Oracle(rules_of(window)), 0
-    for nth, epoch in enumerate(stream):
-        placed = [row | {"lane": 0, "offset": seen + n} for n, row in enumerate(epoch.rows)]
-        seen += len(placed)
-        sent = oracle.epoch(placed, epoch.watermark_us)
-        yield [plain(row) for row in sent.rows], sent.retracted
-        if nth == flush_after:
-            flushed = oracle.flush()
-            yield [plain(row) for row in flushed.rows], flushed.retracted
-    last = oracle.flush()
-    yield [plain(row) for row in last.rows], last.retracted
+def never_compacted(_stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment, int]:
+    """Every epoch leaves a segment of its own, so that stacks get as deep as they can."""
+    return top, 0
+
+
+@contextmanager
+def compaction(*, on: bool) -> Iterator[None]:
+    """Run with or without the merging of segments behind an epoch."""
+    if on:
+        yield
+    else:
+        with mock.patch.object(step, "compacted", never_compacted):
+            yield

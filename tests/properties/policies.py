@@ -12,6 +12,9 @@ from tidegate.pipeline import Window
 POSITIONAL = ("first_value", "last_price", "collect_value")
 """Outputs that look at the position of rows where their times are equal (R10)."""
 
+flushes = st.one_of(st.none(), st.integers(0, 7))
+"""Behind which epoch a run is flushed, before it is at the end."""
+
 _KINDS = ("session", "session", "tumbling", "hopping")
 _LATE_DATA = ("drop", "reopen", "reopen", "side_output", "dlq", "reassign")
 _EMITS = ("on_watermark", "on_window_close", "on_update", "changelog", "final", "every", "every")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import polars as pl
@@ -79,16 +82,33 @@ class Target:
 
 
 def plain_rows(frame: pl.DataFrame) -> list[Row]:
-    """Rows of the core with times in microseconds, in any century, and NaN equal to itself."""
+    """Rows of the core as `plain` has them, with times in any century."""
     return [plain(row) for row in frame.with_columns(cs.datetime().cast(pl.Int64)).to_dicts()]
 
 
 def plain(row: Row) -> Row:
-    """The same for one row of anybody."""
+    """A row of anybody, its values equal if they are the same: NaN, times, zeros, long decimals."""
     return {name: _value(value) for name, value in row.items()}
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else round(value, 9)
-    return value
+        return "NaN" if math.isnan(value) else round(value, 9) + 0.0
+    return _WIDE.add(value.normalize(_WIDE), Decimal(0)) if isinstance(value, Decimal) else value
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WIDE = Context(prec=100)
+
+
+def in_digits_of(row: Row, schema: Mapping[str, pl.DataType]) -> Row:
+    """A row of the oracle, its decimals rounded half up (as in Spark) to the digits of `schema`."""
+    return row | {
+        name: row[name].quantize(Decimal(1).scaleb(-dtype.scale), ROUND_HALF_UP, _WIDE)
+        for name, dtype in schema.items()
+        if isinstance(dtype, pl.Decimal) and isinstance(row.get(name), Decimal)
+    }

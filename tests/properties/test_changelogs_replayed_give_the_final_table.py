@@ -5,15 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.properties.playing import by_core
-from tests.properties.policies import any_window, sending
+from tests.properties.policies import any_window, flushes, sending
 from tests.properties.streams import Epoch, Row, busy_streams
 from tests.properties.targets import Target
 from tidegate.pipeline import Window
-
-flushes = st.one_of(st.none(), st.integers(0, 7))
 
 
 @given(window=any_window(), stream=busy_streams(), flush_after=flushes)

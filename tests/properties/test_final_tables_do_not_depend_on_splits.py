@@ -1,4 +1,8 @@
-"""R13: how events fall into epochs and shards, in which order, and what crashes, never shows."""
+"""R13: how events fall into epochs, in which order, and what crashes, never shows.
+
+Nor do shards: in `test_the_core_agrees_with_the_oracle.py` runs in any number of them do what the
+oracle does, which has none.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties.agreement import frame, of_core
 from tests.properties.policies import POSITIONAL, any_window
 from tests.properties.streams import COLUMNS, Epoch, Row, busy_streams, rows
 from tests.properties.targets import Table, Target
-from tests.properties.test_the_core_agrees_with_the_oracle import of_core, table
 from tidegate.core import local
 from tidegate.core.local import LocalRun
 from tidegate.pipeline import Window
@@ -88,14 +92,15 @@ def in_another_order(draw: st.DrawFn, arrival: Arrival) -> Arrival:
 
 
 cuts = st.lists(st.integers(0, 24), max_size=6)
-shard_counts = st.lists(st.integers(1, 4), min_size=9, max_size=9)
 
 
 def final_table(window: Window, epochs: Sequence[Epoch], without: Sequence[str] = ()) -> Table:
-    """What the target holds after a flush; R13 excepts the revision."""
+    """What the target holds after a flush; R13 excepts the revision, and rows that are late."""
     run, target = LocalRun(window, COLUMNS), Target(window)
     for epoch in epochs:
-        target.take(run.epoch(table(epoch), epoch.watermark_us))
+        sent = run.epoch(frame(epoch.rows), epoch.watermark_us)
+        assert sent.late.is_empty()
+        target.take(sent)
     target.take(run.flush())
     return target.without("revision", *without)
 
@@ -109,14 +114,6 @@ def test_other_epochs_leave_the_same_table(
     assert one == other
 
 
-@given(arrival=arrivals(), cuts=cuts)
-def test_no_row_is_late(arrival: Arrival, cuts: list[int]) -> None:
-    """The precondition of this file: whatever the cuts, nothing is turned away."""
-    run = LocalRun(arrival.window, COLUMNS)
-    for epoch in arrival.epochs(cuts):
-        assert run.epoch(table(epoch), epoch.watermark_us).late.is_empty()
-
-
 @given(arrival=arrivals(), cuts_one=cuts, cuts_other=cuts, data=st.data())
 def test_another_order_of_arrival_leaves_the_same_table(
     arrival: Arrival, cuts_one: list[int], cuts_other: list[int], data: st.DataObject
@@ -126,19 +123,6 @@ def test_another_order_of_arrival_leaves_the_same_table(
     assert final_table(arrival.window, arrival.epochs(cuts_one), positional) == final_table(
         arrival.window, other.epochs(cuts_other), positional
     )
-
-
-@given(arrival=arrivals(), cuts=cuts, shards=shard_counts)
-def test_other_shards_leave_the_same_table(
-    arrival: Arrival, cuts: list[int], shards: list[int]
-) -> None:
-    window, epochs = arrival.window, arrival.epochs(cuts)
-    run, target = LocalRun(window, COLUMNS, shards=shards[-1]), Target(window)
-    for epoch, count in zip(epochs, shards, strict=False):
-        target.take(run.epoch(table(epoch), epoch.watermark_us))
-        run = LocalRun.restored(window, COLUMNS, run.saved(), shards=count)
-    target.take(run.flush())
-    assert target.without("revision") == final_table(window, epochs)
 
 
 @given(arrival=arrivals(), cuts=cuts, doomed_at=cuts)
@@ -151,29 +135,16 @@ def test_epochs_that_never_commit_leave_no_trace(
     for nth, epoch in enumerate(epochs):
         doomed = copy.copy(run)  # shares the segments of `run`
         for given_up in arrival.epochs(doomed_at)[nth : nth + 1]:
-            doomed.epoch(table(given_up), given_up.watermark_us)
+            doomed.epoch(frame(given_up.rows), given_up.watermark_us)
         if nth % 2:
             run = LocalRun.restored(window, COLUMNS, run.saved())
-        target.take(run.epoch(table(epoch), epoch.watermark_us))
+        target.take(run.epoch(frame(epoch.rows), epoch.watermark_us))
     copy.copy(run).flush()
     target.take(run.flush())
     assert target.without("revision") == final_table(window, epochs)
 
 
 # With rows that come too late, what each epoch sends and turns away
-
-
-@given(window=any_window(), stream=busy_streams(), shards=shard_counts)
-def test_every_epoch_is_the_same_with_other_shards_and_restarts(
-    window: Window, stream: list[Epoch], shards: list[int]
-) -> None:
-    whole, split = LocalRun(window, COLUMNS), LocalRun(window, COLUMNS, shards=shards[-1])
-    for epoch, count in zip(stream, shards, strict=False):
-        got = split.epoch(table(epoch), epoch.watermark_us)
-        expected = whole.epoch(table(epoch), epoch.watermark_us)
-        assert of_core(window, got) == of_core(window, expected)
-        split = LocalRun.restored(window, COLUMNS, split.saved(), shards=count)
-    assert of_core(window, split.flush()) == of_core(window, whole.flush())
 
 
 @given(window=any_window(), stream=busy_streams(), distinct=st.booleans(), data=st.data())
@@ -193,6 +164,6 @@ def test_every_epoch_is_the_same_in_another_order(
     one, other = LocalRun(window, COLUMNS), LocalRun(window, COLUMNS)
     for epoch in stream:
         shuffled = replace(epoch, rows=tuple(data.draw(st.permutations(epoch.rows))))
-        got = other.epoch(table(shuffled), epoch.watermark_us)
-        assert sent(got) == sent(one.epoch(table(epoch), epoch.watermark_us))
+        got = other.epoch(frame(shuffled.rows), epoch.watermark_us)
+        assert sent(got) == sent(one.epoch(frame(epoch.rows), epoch.watermark_us))
     assert sent(other.flush()) == sent(one.flush())

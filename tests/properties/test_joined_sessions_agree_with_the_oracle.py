@@ -11,19 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars import selectors as cs
 
+from tests.nights import examples
 from tests.oracle.aggregates import Aggregate, aggregate
 from tests.oracle.joins import JoinEpoch, JoinOracle, JoinRules
-from tests.properties.join_streams import LEFT, RIGHT, Case, Epoch, Row, joins, streams
-from tests.properties.test_joins_agree_with_the_oracle import (
+from tests.properties.join_agreement import (
     by_core,
-    fewer,
     in_any_order,
     late_of_core,
     late_of_oracle,
     placed,
     shard_counts,
 )
+from tests.properties.join_streams import LEFT, RIGHT, Case, Epoch, Row, joins, streams
 from tidegate.core.hashing import continue_with_long, xxhash64
+from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.pipeline import Aggregation, AggregationKind, Join, bind_join
 
 SENT = ("inner", "left", "right", "full")
@@ -98,22 +99,23 @@ def result(join: Join, rules: JoinRules, left: Span | None, right: Span | None) 
         row |= missing if span is None else aggregate(wanted, span[4])
     starts = [-(2**63) if span is None else span[2] for span in (left, right)]
     row["match_ts"] = max(span[2] for span in known)
-    row["pair_id"] = _id(join, known[0][1], *starts)
+    key = _columns(join, known[0][1])
+    nulls = [pl.Series([value is None]) for value in known[0][1]]
+    row["pair_id"] = pair_ids([*key, *nulls, *(pl.Series([each]) for each in starts)])[0]
     return row
 
 
-def _id(join: Join, key: tuple[Any, ...], *starts: int) -> int:
+def _id(join: Join, key: tuple[Any, ...], start: int) -> int:
+    hashes = xxhash64(_columns(join, key))
+    return int(continue_with_long(hashes, pl.Series([start]).to_numpy())[0])
+
+
+def _columns(join: Join, key: tuple[Any, ...]) -> list[pl.Series]:
     types = {"user": pl.String(), "site": pl.Int64()}
-    columns = [
-        pl.Series([value], dtype=types[name]) for name, value in zip(join.on, key, strict=True)
-    ]
-    hashes = xxhash64(columns)
-    for start in starts:
-        hashes = continue_with_long(hashes, pl.Series([start]).to_numpy())
-    return int(hashes[0])
+    return [pl.Series([value], dtype=types[name]) for name, value in zip(join.on, key, strict=True)]
 
 
-@fewer
+@examples(3 / 10)
 @given(
     case=joins(kinds=("session_session",)),
     type_=st.sampled_from(SENT),

@@ -2,193 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from polars import selectors as cs
 
-from tests.oracle.joins import JoinEpoch, JoinOracle
-from tests.properties.join_streams import LEFT, RIGHT, Case, Epoch, Row, joins, streams
-from tests.properties.test_segments_merge_in_any_order import compaction
-from tidegate.core import local
-from tidegate.core.compiling import polars_type
-from tidegate.core.local import LocalJoin
-from tidegate.pipeline import DataType, Join
+from tests.nights import examples
+from tests.oracle.joins import JoinOracle
+from tests.properties.join_agreement import (
+    SIDES,
+    assert_agreement,
+    by_core,
+    ids_of,
+    late_of_core,
+    shard_counts,
+)
+from tests.properties.join_streams import KINDS, Case, Epoch, Row, joins, streams
 
-SIDES = {"left": LEFT, "right": RIGHT}
-LEFT_ONLY = ("semi", "anti")
-
-shard_counts = st.lists(st.integers(1, 4), min_size=3, max_size=3)
-fewer = settings(max_examples=max(1, settings().max_examples * 3 // 10))
+fewer = examples(3 / 10)
 """An example is a whole run, with a restart in every epoch."""
 
 
-# --- playing ------------------------------------------------------------------------------------
-
-
-def frame(rows: Sequence[Row], columns: Mapping[str, str]) -> pl.DataFrame:
-    types = {name: polars_type(DataType.parse(text)) for name, text in columns.items()}
-    schema = {"event_us": pl.Int64(), **types}
-    return pl.DataFrame([{n: row[n] for n in schema} for row in rows], schema=schema)
-
-
-def by_core(
-    join: Join,
-    stream: Sequence[Epoch],
-    shards: Sequence[int] = (1,),
-    *,
-    site: str = "long",
-    restarting: bool = False,
-    compacting: bool = True,
-) -> Iterator[local.Epoch]:
-    """Every epoch and a flush; restarted after each, in as many shards as `shards` says."""
-    left, right = LEFT | {"site": site}, RIGHT | {"site": site}
-    run = LocalJoin(join, left, right, shards=shards[0])
-    with compaction(on=compacting):
-        for nth, epoch in enumerate(stream):
-            sides = frame(epoch.left, left), frame(epoch.right, right)
-            yield run.epoch(*sides, epoch.watermark_us)
-            if restarting:
-                count = shards[nth % len(shards)]
-                run = LocalJoin.restored(join, left, right, run.saved(), shards=count)
-        yield run.flush()
-
-
-def placed(stream: Sequence[Epoch]) -> Iterator[tuple[list[Row], list[Row], int | None]]:
-    """The rows with the positions that `LocalJoin` gives them."""
-    seen = 0
-    for epoch in stream:
-        left, right = (
-            [row | {"lane": lane, "offset": seen + nth} for nth, row in enumerate(rows)]
-            for lane, rows in enumerate((epoch.left, epoch.right))
-        )
-        seen += len(left) + len(right)
-        yield left, right, epoch.watermark_us
-
-
-def by_oracle(case: Case, stream: Sequence[Epoch]) -> Iterator[JoinEpoch]:
-    oracle = JoinOracle(case.rules)
-    for left, right, watermark_us in placed(stream):
-        yield oracle.epoch(left, right, watermark_us)
-    yield oracle.flush()
-
-
-# --- comparing ----------------------------------------------------------------------------------
-
-
-def rows_of_core(epoch: local.Epoch) -> list[Row]:
-    return epoch.rows.drop("pair_id").with_columns(cs.datetime().cast(pl.Int64)).to_dicts()
-
-
-def rows_of_oracle(case: Case, epoch: JoinEpoch, stream: Sequence[Epoch]) -> list[Row]:
-    """What R11 says a result is made of, from the rows of a pair."""
-    times = {row["id"]: row["event_us"] for each in stream for row in (*each.left, *each.right)}
-    return [_result(case, left, right, times) for left, right in epoch.pairs]
-
-
-def _result(case: Case, left: Row | None, right: Row | None, times: Mapping[int, int]) -> Row:
-    known = [row for row in (left, right) if row is not None]
-    result = {name: known[0][name] for name in case.join.on}
-    sides = {"left": left} if case.join.type in LEFT_ONLY else {"left": left, "right": right}
-    values = {side: _values(case, side, row, times) for side, row in sides.items()}
-    for side, row in sides.items():
-        others = [values[other] for other in sides if other != side]
-        for name, value in values[side].items():
-            both = any(name in other for other in others)
-            result[f"{side}_{name}" if both else name] = value
-        result[f"{side}_event_ts"] = None if row is None else row["event_us"]
-    return result | {"match_ts": max(row["event_us"] for row in known)}
-
-
-def _values(case: Case, side: str, row: Row | None, times: Mapping[int, int]) -> Row:
-    """The columns that are no keys; a reassigned row brings its own time along (R5)."""
-    names = [name for name in SIDES[side] if name not in case.join.on]
-    values = {name: None if row is None else row[name] for name in names}
-    if case.join.late_data_of(side) == "reassign":  # type: ignore[arg-type]  # left or right
-        own_us = None if row is None else times[row["id"]]
-        moved = row is not None and own_us != row["event_us"]
-        values["original_event_ts"] = own_us if moved else None
-    return values
-
-
-def in_any_order(rows: Sequence[Any]) -> list[str]:
-    """As text, since NULLs do not compare."""
-    return sorted(repr(sorted(row.items()) if isinstance(row, dict) else row) for row in rows)
-
-
-def late_of_core(epoch: local.Epoch) -> list[str]:
-    return in_any_order(epoch.late.select("side", "id", "reason").rows())
-
-
-def late_of_oracle(epoch: JoinEpoch) -> list[str]:
-    return in_any_order([(side, row["id"], reason) for side, row, reason in epoch.late])
-
-
-def ids_of(epoch: local.Epoch) -> list[str]:
-    return in_any_order(
-        epoch.rows.select(
-            c for c in ("id", "left_id", "right_id") if c in epoch.rows.columns
-        ).rows()
-    )
-
-
-def assert_agreement(
-    case: Case,
-    stream: Sequence[Epoch],
-    shards: Sequence[int],
-    *,
-    site: str = "long",
-    compacting: bool = True,
-) -> None:
-    got = by_core(case.join, stream, shards, site=site, restarting=True, compacting=compacting)
-    sent = []
-    for epoch, expected in zip(got, by_oracle(case, stream), strict=True):
-        assert in_any_order(rows_of_core(epoch)) == in_any_order(
-            rows_of_oracle(case, expected, stream)
-        )
-        assert late_of_core(epoch) == late_of_oracle(expected)
-        assert epoch.reassigned == expected.reassigned
-        assert epoch.retracted.is_empty()
-        sent.append(epoch.rows)
-    assert_once(pl.concat(sent))
-
-
-def assert_once(rows: pl.DataFrame) -> None:
-    """No pair comes twice, and no two pairs share a name."""
-    ids = rows.select(c for c in ("id", "left_id", "right_id") if c in rows.columns)
-    assert ids.is_duplicated().sum() == 0
-    assert rows["pair_id"].n_unique() == rows.height
-
-
-# --- the properties -----------------------------------------------------------------------------
-
-
-@given(case=joins(), stream=streams(), shards=shard_counts, compacting=st.booleans())
+@examples(8 / 5)
+@given(
+    case=joins(kinds=(*KINDS, "session_session", "tumbling_sliding")),
+    stream=streams(),
+    shards=shard_counts,
+    compacting=st.booleans(),
+)
 def test_every_epoch_is_what_the_rules_say(
     case: Case, stream: list[Epoch], shards: list[int], compacting: bool
 ) -> None:
+    """Sessions and panes that slide twice as often as the rest: theirs are the longer rules."""
     assert_agreement(case, stream, shards, compacting=compacting)
-
-
-@fewer
-@given(case=joins(kinds=("session_session",)), stream=streams(), shards=shard_counts)
-def test_sessions_are_joined_as_the_rules_say(
-    case: Case, stream: list[Epoch], shards: list[int]
-) -> None:
-    assert_agreement(case, stream, shards)
-
-
-@fewer
-@given(case=joins(kinds=("tumbling_sliding",)), stream=streams(), shards=shard_counts)
-def test_panes_that_slide_are_joined_as_the_rules_say(
-    case: Case, stream: list[Epoch], shards: list[int]
-) -> None:
-    assert_agreement(case, stream, shards)
 
 
 @fewer
@@ -227,7 +76,10 @@ def test_keys_of_one_hash_are_two_keys(
 def test_results_do_not_depend_on_shards_order_or_restarts(
     case: Case, stream: list[Epoch], shards: list[int], seed: int
 ) -> None:
-    """R13: the order inside an epoch; between epochs the watermark moves."""
+    """R13: the order inside an epoch; between epochs the watermark moves.
+
+    Ids of pairs are made of positions, so they are the same in the same order.
+    """
     random = Random(seed)
     shuffled = [
         Epoch(
@@ -237,19 +89,14 @@ def test_results_do_not_depend_on_shards_order_or_restarts(
         )
         for epoch in stream
     ]
-    plain = [(ids_of(epoch), late_of_core(epoch)) for epoch in by_core(case.join, stream)]
+    plain = [*by_core(case.join, stream)]
     other = by_core(case.join, shuffled, shards, restarting=True, compacting=False)
-    assert [(ids_of(epoch), late_of_core(epoch)) for epoch in other] == plain
-
-
-@fewer
-@given(case=joins(), stream=streams(), shards=shard_counts)
-def test_pair_ids_do_not_depend_on_shards_or_restarts(
-    case: Case, stream: list[Epoch], shards: list[int]
-) -> None:
-    runs = (by_core(case.join, stream), by_core(case.join, stream, shards, restarting=True))
-    one, other = (pl.concat([epoch.rows for epoch in run]) for run in runs)
-    assert sorted(one["pair_id"]) == sorted(other["pair_id"])
+    assert [(ids_of(epoch), late_of_core(epoch)) for epoch in other] == [
+        (ids_of(epoch), late_of_core(epoch)) for epoch in plain
+    ]
+    restarted = by_core(case.join, stream, shards, restarting=True)
+    one, same = (pl.concat([epoch.rows for epoch in run])["pair_id"] for run in (plain, restarted))
+    assert sorted(one) == sorted(same)
 
 
 @fewer
@@ -274,6 +121,55 @@ def test_results_do_not_depend_on_how_rows_fall_into_epochs(
     assert sorted(row for epoch in one for row in ids_of(epoch)) == sorted(
         row for epoch in other for row in ids_of(epoch)
     )
+
+
+@examples(2)
+@given(case=joins(), stream=streams())
+def test_a_row_that_is_not_late_finds_everything_it_matches(
+    case: Case, stream: list[Epoch]
+) -> None:
+    """Judged from the rows alone: who is sent as unmatched has no match among all that were not
+    late, and pairs of rows are all there are. Sessions around two rows within a gap overlap.
+    """
+    join = case.join.model_copy(
+        update={"left_late_data": "drop", "right_late_data": "drop", "max_lateness_ms": None}
+    )
+    epochs = [*by_core(join, stream)]
+    late = {row_id for epoch in epochs for row_id in epoch.late["id"]}
+    left = [row for epoch in stream for row in epoch.left if row["id"] not in late]
+    right = [row for epoch in stream for row in epoch.right if row["id"] not in late]
+    matches = {
+        (one["id"], other["id"]) for one in left for other in right if pair(case, one, other)
+    }
+    sent = pl.concat([epoch.rows for epoch in epochs])
+    if join.type in ("semi", "anti"):
+        matched = {one for one, _ in matches}
+        assert not matched & {*sent["id"]} if join.type == "anti" else matched <= {*sent["id"]}
+        return
+    pairs = {*sent.select("left_id", "right_id").rows()}
+    for side in (0, 1):
+        alone = {found[side] for found in pairs if found[1 - side] is None}
+        assert not alone & {match[side] for match in matches}
+    found = {ids for ids in pairs if None not in ids}
+    assert found >= matches if join.kind == "session_session" else found == matches
+
+
+def pair(case: Case, left: Row, right: Row) -> bool:
+    """As a user would say it."""
+    rules = case.rules
+    keys = [(left[name], right[name]) for name in rules.on]
+    if any(one != other or (one is None and not rules.null_keys_equal) for one, other in keys):
+        return False
+    conditions = [
+        rules.left_only is None or rules.left_only(left),
+        rules.right_only is None or rules.right_only(right),
+        rules.both is None or rules.both(left, right),
+    ]
+    if not all(holds is True for holds in conditions):
+        return False
+    if rules.kind == "session_session":
+        return bool(abs(left["event_us"] - right["event_us"]) <= rules.gap_us)
+    return JoinOracle(rules)._in_time(left["event_us"], right["event_us"])
 
 
 def cut(left: list[Row], right: list[Row], lateness_us: int, random: Random) -> Iterator[Epoch]:

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties.agreement import frame, of_core
+from tests.properties.playing import compaction
 from tests.properties.policies import any_window
 from tests.properties.streams import COLUMNS, Epoch, streams
-from tests.properties.test_the_core_agrees_with_the_oracle import of_core, table
-from tidegate.core import step
 from tidegate.core.local import LocalRun
-from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, merged
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Window
 
 Results = list[dict[str, Any]]
-
-
-def never_compacted(_stack: Stack, top: Segment, *, watermark_us: int) -> tuple[Segment, int]:
-    """Every epoch leaves a segment of its own, so that stacks get as deep as they can."""
-    return top, 0
-
-
-@contextmanager
-def compaction(*, on: bool) -> Iterator[None]:
-    if on:
-        yield
-    else:
-        with mock.patch.object(step, "compacted", never_compacted):
-            yield
 
 
 def with_two_merged(stack: Stack, place: int, watermark_us: int) -> Stack:
@@ -61,11 +43,11 @@ def results(
     """Every epoch, a flush, and an epoch behind it; merges are drawn between epochs."""
     run, found = LocalRun(window, COLUMNS, shards=shards), []
     for epoch in stream:
-        found.append(of_core(window, run.epoch(table(epoch), epoch.watermark_us)))
+        found.append(of_core(window, run.epoch(frame(epoch.rows), epoch.watermark_us)))
         if merging is not None:
             merge_some(run, merging)
     found.append(of_core(window, run.flush()))
-    return [*found, of_core(window, run.epoch(table(stream[0])))]
+    return [*found, of_core(window, run.epoch(frame(stream[0].rows)))]
 
 
 @given(
@@ -91,7 +73,7 @@ def test_a_stack_merged_into_one_segment_holds_what_the_stack_held(
     run = LocalRun(window, COLUMNS)
     with compaction(on=False):
         for epoch in stream:
-            run.epoch(table(epoch), epoch.watermark_us)
+            run.epoch(frame(epoch.rows), epoch.watermark_us)
     (whole,) = run.stacks
     one = whole
     while len(one.segments) > 1:

@@ -7,45 +7,41 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.playing import Played, by_core, by_oracle
-from tests.properties.policies import any_window, sending, waiting_sessions
+from tests.nights import examples
+from tests.properties.playing import Played, by_core
+from tests.properties.policies import any_window, flushes, sending, waiting_sessions
 from tests.properties.streams import Epoch, Row, busy_streams
 from tests.properties.targets import Id, Target
 from tidegate.pipeline import Window
 
 some_window = st.one_of(any_window(), waiting_sessions())
-flushes = st.one_of(st.none(), st.integers(0, 7))
 
 
+@examples(3 / 2)
 @given(window=some_window, stream=busy_streams(), flush_after=flushes)
-def test_every_strategy_leaves_what_the_changelog_leaves(
+def test_every_strategy_leaves_what_the_changelog_leaves_and_gives_no_id_away_twice(
     window: Window, stream: list[Epoch], flush_after: int | None
 ) -> None:
-    """Identity and values; how often a window was sent, and so its revision, is its own affair."""
+    """Identity and values; how often a window was sent, and so its revision, is its own affair.
+
+    No id comes again once its window is gone: merged away, grown backwards, or forgotten; a
+    changelog tells when. While it is there, its revisions grow.
+    """
     changelog = sending(window, "changelog")
-    ours, truth = Target(window), Target(changelog)
+    ours, truth, gone = Target(window), Target(changelog), set[Id]()
     changes = by_core(changelog, stream, flush_after)
     for epoch, change in zip(by_core(window, stream, flush_after), changes, strict=True):
+        assert not gone & {truth.id_of(row) for row in epoch.rows}
+        sent_before, there_before = dict(ours.table), set(truth.table)
         ours.apply(epoch.rows, epoch.retracted)
         truth.apply(change.rows, change.retracted)
         if epoch.flushed:
             assert ours.without("revision") == truth.without("revision")
-
-
-@given(window=some_window, stream=busy_streams(), flush_after=flushes)
-def test_no_id_comes_again_once_its_window_is_gone(
-    window: Window, stream: list[Epoch], flush_after: int | None
-) -> None:
-    """Gone: merged away, grown backwards, or forgotten. A changelog tells when."""
-    changelog = sending(window, "changelog")
-    truth, gone = Target(changelog), set[Id]()
-    changes = by_core(changelog, stream, flush_after)
-    for epoch, change in zip(by_core(window, stream, flush_after), changes, strict=True):
-        assert not gone & {truth.id_of(row) for row in epoch.rows}
-        before = set(truth.table)
-        truth.apply(change.rows, change.retracted)
-        gone |= before - truth.table.keys()
+        gone |= there_before - truth.table.keys()
         gone |= {each for each, row in truth.table.items() if _forgotten(window, row, change)}
+        for each, row in ours.table.items():
+            if each in sent_before and row is not sent_before[each]:
+                assert row["revision"] > sent_before[each]["revision"]
 
 
 def _forgotten(window: Window, row: Row, epoch: Played) -> bool:
@@ -54,24 +50,6 @@ def _forgotten(window: Window, row: Row, epoch: Played) -> bool:
         return epoch.flushed
     over_us = row["window_end"] + window.allowed_lateness_ms * 1000
     return bool(epoch.watermark_us >= over_us + (window.kind == "session"))
-
-
-@given(window=some_window, stream=busy_streams(), flush_after=flushes)
-def test_revisions_grow_and_are_those_of_the_rules(
-    window: Window, stream: list[Epoch], flush_after: int | None
-) -> None:
-    ours, rules = Target(window), Target(window)
-    expected = by_oracle(window, stream, flush_after)
-    for epoch, (rows, retracted) in zip(
-        by_core(window, stream, flush_after), expected, strict=True
-    ):
-        before = dict(ours.table)
-        ours.apply(epoch.rows, epoch.retracted)
-        rules.apply(rows, retracted)
-        assert ours.without("session_id") == rules.table
-        for each, row in ours.table.items():
-            if each in before and row is not before[each]:
-                assert row["revision"] > before[each]["revision"]
 
 
 @given(window=some_window, stream=busy_streams(), flush_after=flushes)

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tidegate.cli import app
+from tidegate.frontends.toml import load_pipeline
 
 HOLDS = """
 - id: holds
@@ -52,13 +52,6 @@ def test_nothing_failed_is_success(tmp_path: Path, engine: str) -> None:
     assert result.exit_code == 0
 
 
-@pytest.mark.spark
-def test_a_case_runs_on_spark(tmp_path: Path, spark: SparkSession) -> None:
-    result = CliRunner().invoke(app, ["scenario", _file(tmp_path, HOLDS), "--engine", "spark"])
-    assert result.output.splitlines() == ["1 passed, 0 failed, 0 skipped"]
-    assert result.exit_code == 0
-
-
 def test_several_paths_are_one_run(tmp_path: Path) -> None:
     path = _file(tmp_path, HOLDS)
     result = CliRunner().invoke(app, ["scenario", path, str(tmp_path)])
@@ -99,3 +92,16 @@ def test_a_shell_that_completes_does_not_wait_for_the_core() -> None:
     code = f"import sys, tidegate.cli; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_new_pipeline_is_named_after_its_folder_as_far_as_names_go(tmp_path: Path) -> None:
+    folder = tmp_path / 'my "visits" of today'
+    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
+    assert load_pipeline(folder / "pipeline.toml").pipeline.name == "my-visits-of-today"
+
+
+def test_a_new_pipeline_is_not_given_a_name_that_it_could_not_run_under(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["init", str(tmp_path), "--name", "try/../x"])
+    assert result.exit_code == 2
+    assert "--name: found 'try/../x', expected 1 to 100 letters" in result.output
+    assert [*tmp_path.iterdir()] == []

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 import pytest
 
-from tidegate.cli.dlq_letters import DeadLetter, Origin, Unsendable, dead_letter, origin_of
+from tidegate.cli import dlq_destinations, dlq_resolving
+from tidegate.cli.dlq_destinations import Destinations
+from tidegate.cli.dlq_letters import (
+    DeadLetter,
+    Letter,
+    Origin,
+    Unsendable,
+    dead_letter,
+    origin_of,
+)
 from tidegate.cli.dlq_rebuilding import rebuilt_value
 from tidegate.cli.dlq_replaying import has_sides
+from tidegate.cli.dlq_resolving import Resolver, Terms
 from tidegate.cli.dlq_sources import Sources
-from tidegate.kafka.fetching import Fetched
+from tidegate.kafka.broker import Broker
+from tidegate.kafka.fetching import Fetched, Place
 from tidegate.pipeline import Join, Pipeline, Source, Target
 from tidegate.targets.kafka_reading import Record
 from tidegate.targets.rowtext import to_json
@@ -213,3 +225,50 @@ def test_text_and_bytes_are_rebuilt_as_they_were(
 ) -> None:
     of = source(options={"topic": "t", "value_format": written})
     assert rebuilt_value({"value": value}, of, sided=False) == bytes_
+
+
+# --- whom they are believed ---
+
+
+@pytest.mark.parametrize("terms", [Terms(), Terms(to_topic="mine", rebuilt=True)])
+def test_a_topic_that_no_source_reads_is_neither_read_nor_written_to(
+    terms: Terms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Reading(monkeypatch)
+    ours, forged = reading.resolved(terms, "clicks", "payroll")
+    assert reading.wanted == {("clicks", 0, 5)}
+    assert isinstance(ours, Letter)
+    assert ours.topic == (terms.to_topic or "clicks")
+    assert isinstance(forged, Unsendable)
+    assert str(forged) == (
+        "rows of topic payroll, which no source reads: --allow-topic payroll trusts what they say"
+    )
+
+
+def test_a_topic_that_the_user_names_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    terms = Terms(allowed_topics=frozenset(["clicks.v1"]))
+    (moved,) = reading.resolved(terms, "clicks.v1")
+    assert isinstance(moved, Letter)
+    assert (moved.topic, moved.how) == ("clicks.v1", "as it was")
+    assert reading.wanted == {("clicks.v1", 0, 5)}
+
+
+class Reading:
+    """A cluster that has a record wherever it is asked for one, and remembers where that was."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wanted: set[Place] = set()
+        monkeypatch.setattr(dlq_resolving, "Fetcher", lambda _: self)
+        monkeypatch.setattr(dlq_destinations, "topic_config", lambda *_: {})
+
+    def fetch(self, places: Collection[Place]) -> dict[Place, Fetched]:
+        self.wanted |= {*places}
+        return dict.fromkeys(places, Fetched(None, b"{}", (), 5))
+
+    def resolved(self, terms: Terms, *topics: str) -> list[Letter | Unsendable]:
+        broker = Broker("b:9092")
+        sources = Sources([source("clicks")])
+        resolver = Resolver(broker, "dead", sources, terms, False, Destinations(broker))
+        rows = [letter(kafka_topic=each, kafka_partition=0, kafka_offset=5) for each in topics]
+        return resolver.resolved([origin_of(each) for each in rows])

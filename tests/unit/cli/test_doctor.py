@@ -621,7 +621,7 @@ FINDINGS = [
 
 
 def test_a_finding_is_a_line_and_its_hint_another() -> None:
-    assert shown_by.plain_lines(FINDINGS) == [
+    assert shown_by.lines_of(FINDINGS) == [
         "ok       Python     3.11.2",
         "problem  Java       not found",
         "                    -> install it",
@@ -735,13 +735,3 @@ def test_the_doctor_works_where_nothing_of_spark_is(tmp_path: Path) -> None:
     assert found["pyspark"]["found"] == "not installed"
     assert found["Java"]["found"] == "not found, neither on PATH nor by JAVA_HOME"
     assert found["Spark"]["level"] == "problem"
-
-
-@pytest.mark.spark
-def test_with_spark_a_task_is_run(app: typer.Typer, spark: object) -> None:
-    result = CliRunner().invoke(app, ["--spark", "--json"])
-    found = {each["what"]: each for each in json.loads(result.output)["findings"]}
-    assert re.fullmatch(
-        r"4\.\d\.\d started in \d+\.\d s, first task \d+\.\d s", found["Spark"]["found"]
-    )
-    assert found["Spark"]["level"] == "ok"

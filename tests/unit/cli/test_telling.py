@@ -99,3 +99,17 @@ def test_whoever_looks_for_a_fault_gets_the_traceback(monkeypatch: pytest.Monkey
     monkeypatch.setenv(TRACEBACK, "1")
     with pytest.raises(StateLost), told():
         raise StateLost("a part is gone")
+
+
+def test_what_strangers_named_and_wrote_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    odd = "a\x1b]0;owned\x07.json: CSV parse error: \x1b[2J\udcff\u202e\n  hint: rename it"
+    with pytest.raises(typer.Exit), told():
+        raise StateLost(odd)
+    told_ = capsys.readouterr().err
+    assert told_ == (
+        "tidegate: a\N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER}.json: "
+        "CSV parse error: \N{REPLACEMENT CHARACTER}[2J"
+        "\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}\n  hint: rename it\n"
+    )

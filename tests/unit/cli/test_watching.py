@@ -12,7 +12,6 @@ from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Pipeline
 from tidegate.spark.epochs import EpochResult
-from tidegate.spark.folding import Snapshot
 from tidegate.spark.running import RunResult
 
 S = 1_000_000
@@ -29,8 +28,10 @@ def epoch(number: int, rows: int, seconds: float = 1.0, **changes: Any) -> Epoch
         "counts": {"rows": rows, "late": 1},
         "watermark_us": 70 * S,
         "watermarks": PipelineWatermark(sources=sources, watermark_us=70 * S),
-        "stands": Snapshot(epoch=number, watermark_us=70 * S, stacks=()),
+        "state_rows": 0,
+        "state_bytes": 0,
         "open": 3,
+        "worker_cache_bytes": 5,
         "seconds": seconds,
         "parts": {"kernel": 0.1, "job": 0.9, "plan": 0.2, "own": 0.3},
     }

@@ -167,38 +167,17 @@ def test_every_mistake_has_its_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_key_has_the_line_of_its_table(tmp_path: Path) -> None:
-    text = SESSIONS.replace("max_session_duration_ms = 3_600_000\n", "")
-    assert places(tmp_path, text) == ["9: transform.window.max_session_duration_ms"]
-
-
-def test_a_misspelt_key_or_table_names_the_right_one(tmp_path: Path) -> None:
-    text = SESSIONS.replace("[watermark]", "[watermrk]").replace("[late]", "[transform.lat]")
-    hints = [each.hint for each in problems(tmp_path, text)]
-    assert "did you mean 'watermark'?" in hints
+def test_a_window_outside_of_transform_is_told_where_it_belongs(tmp_path: Path) -> None:
     misplaced = problems(tmp_path, SESSIONS.replace("[transform.window]", "[window]"))
     assert "write [transform.window]" in [each.hint for each in misplaced]
 
 
-@pytest.mark.parametrize(
-    ("foreign", "ours"),
-    [("agg", "kind"), ("as", "output_name"), ("column", "input_column")],
-)
-def test_words_of_other_tools_are_understood_in_hints(
-    tmp_path: Path, foreign: str, ours: str
-) -> None:
-    text = SESSIONS.replace('output_name = "exit"', f'output_name = "exit"\n{foreign} = "x"')
-    (hint,) = [e.hint for e in problems(tmp_path, text) if e.at.endswith(f".{foreign}")]
-    assert hint == f"did you mean {ours!r}?"
-
-
-def test_hints_are_in_the_words_of_toml(tmp_path: Path) -> None:
-    text = SESSIONS.replace("[state_store]\nmax_keys = 1_000\n", "")
-    (problem,) = problems(tmp_path, text)
-    assert problem.hint.startswith("[state_store] keeps state in ./.tidegate")
-    text = SESSIONS.replace('[target]\nformat = "parquet"\noptions = { path = "sessions" }\n', "")
-    (problem,) = problems(tmp_path, text)
-    assert (problem.found, problem.expected) == ("nothing", "a table")
+def test_a_misspelt_part_of_transform_names_the_right_one(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, SESSIONS + '[transform.jion]\nleft = "clicks"\n')
+    assert (problem.at.rpartition(": ")[2], problem.hint) == (
+        "transform.jion",
+        "did you mean 'join'?",
+    )
 
 
 # --- what is wrong in form ---
@@ -209,6 +188,34 @@ def test_mistakes_in_form_are_told_all_at_once(tmp_path: Path) -> None:
     found = problems(tmp_path, text)
     assert [each.at.rpartition(":")[2] for each in found] == ["1", "3", "5", "6"]
     assert "in quotes" in found[0].hint
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("9" * 5_000, "0x" + "f" * 17, str(2**63)),
+        *("[" * 2_000 + "]" * 2_000, "[" * 60 + "]" * 60, "{a=" * 60 + "1" + "}" * 60),
+    ],
+)
+def test_what_goes_beyond_all_limits_is_told_with_its_line(tmp_path: Path, value: str) -> None:
+    (problem,) = problems(tmp_path, f"# first\nmore = {value}\n{SESSIONS}")
+    assert problem.at.endswith(".toml:2")
+    told = "'more = ...' (a number of more than 64 bits, or lists and tables nested too deep)"
+    assert problem.found == told
+
+
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    sql = "SELECT 'a\u2028b\x85' FROM source"
+    text = SESSIONS + f'[transform]\nsql = "{sql}"\n'
+    assert loaded(tmp_path, text).sources[0].transform == sql
+
+
+def test_a_number_in_the_environment_may_be_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAP", "9" * 5_000)
+    (problem,) = problems(tmp_path, SESSIONS.replace("30_000", '"${GAP}"'))
+    assert (problem.found, problem.expected) == ("what ${GAP} holds", "a whole number")
 
 
 def test_half_a_file_says_that_it_ends_too_early(tmp_path: Path) -> None:

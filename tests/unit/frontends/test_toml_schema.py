@@ -44,11 +44,13 @@ def test_a_right_file_is_valid(text: str) -> None:
         ('kind = "session"', 'kind = "sessions"'),
         ("shards = 4", "shards = 0"),
         ('name = "sessions"', ""),
+        ('name = "sessions"', 'name = "../sessions"'),
     ],
 )
 def test_a_wrong_file_is_not(old: str, new: str) -> None:
     assert not valid(tomllib.loads(SESSIONS.replace(old, new, 1)))
 
 
-def test_a_number_may_come_from_the_environment() -> None:
+def test_a_number_and_a_part_of_a_name_may_come_from_the_environment() -> None:
     assert valid(tomllib.loads(SESSIONS.replace("30_000", '"${GAP:-30000}"')))
+    assert valid(tomllib.loads(SESSIONS.replace('name = "sessions"', 'name = "visits-${SITE}"')))

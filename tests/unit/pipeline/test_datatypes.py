@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
+
 import pytest
 
 from tests.unit.pipeline.examples import problems_of
@@ -16,28 +19,25 @@ KINDS: list[AggregationKind] = [
 ]
 
 
-@pytest.mark.parametrize("text", [*SCALARS, "array<long>", "array<array<decimal(38,38)>>"])
-def test_a_canonical_type_is_printed_as_it_is_read(text: str) -> None:
-    assert str(DataType.parse(text)) == text
+def test_a_canonical_type_is_printed_as_it_is_read() -> None:
+    canonical = [*SCALARS, "array<long>", "array<array<decimal(38,38)>>"]
+    assert [str(DataType.parse(text)) for text in canonical] == canonical
 
 
-@pytest.mark.parametrize(
-    ("written", "canonical"),
-    [
-        ("tinyint", "byte"),
-        ("SMALLINT", "short"),
-        ("integer", "int"),
-        (" BigInt ", "long"),
-        ("real", "float"),
-        ("timestamp_ltz", "timestamp"),
-        ("decimal", "decimal(10,0)"),
-        ("dec(5)", "decimal(5,0)"),
-        ("numeric( 12 , 2 )", "decimal(12,2)"),
-        ("array< bigint >", "array<long>"),
-    ],
-)
-def test_every_name_that_spark_has_for_a_type_is_understood(written: str, canonical: str) -> None:
-    assert str(DataType.parse(written)) == canonical
+def test_every_name_that_spark_has_for_a_type_is_understood() -> None:
+    written = {
+        "tinyint": "byte",
+        "SMALLINT": "short",
+        "integer": "int",
+        " BigInt ": "long",
+        "real": "float",
+        "timestamp_ltz": "timestamp",
+        "decimal": "decimal(10,0)",
+        "dec(5)": "decimal(5,0)",
+        "numeric( 12 , 2 )": "decimal(12,2)",
+        "array< bigint >": "array<long>",
+    }
+    assert {text: str(DataType.parse(text)) for text in written} == written
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_an_unknown_type_is_a_problem_that_names_the_nearest(text: str, hint: st
     assert (problem.found, problem.hint) == (repr(text), hint)
 
 
-@pytest.mark.parametrize("text", ["decimal(0,0)", "decimal(39,2)", "decimal(5,6)"])
-def test_a_decimal_has_at_most_38_digits_and_no_more_behind_the_point(text: str) -> None:
+def test_a_decimal_has_at_most_38_digits_and_no_more_behind_the_point() -> None:
     expected = "decimal(p,s) with 1 <= p <= 38 and 0 <= s <= p"
-    assert problems_of(lambda: DataType.parse(text)) == (Problem("", text, expected),)
+    for text in ("decimal(0,0)", "decimal(39,2)", "decimal(5,6)"):
+        assert problems_of(partial(DataType.parse, text)) == (Problem("", text, expected),)
 
 
 @pytest.mark.parametrize(
@@ -97,44 +97,50 @@ def test_count_needs_no_column() -> None:
     assert str(aggregate_result("count", None)) == "long"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_other_aggregate_needs_a_column(kind: AggregationKind) -> None:
-    (problem,) = problems_of(lambda: aggregate_result(kind, None))
-    assert problem == Problem("", "no column", f"a column for {kind}", "give input_column")
+def test_every_other_aggregate_needs_a_column() -> None:
+    for kind in KINDS:
+        problem = Problem("", "no column", f"a column for {kind}", "give input_column")
+        assert problems_of(partial(aggregate_result, kind, None)) == (problem,)
 
 
-@pytest.mark.parametrize(
-    ("kind", "read", "given"),
-    [
-        *[(kind, each, "long") for kind in ("count_col", "count_distinct") for each in SCALARS],
-        ("count_col", "array<int>", "long"),
-        *[("sum", each, "long") for each in ("byte", "short", "int", "long")],
-        *[("sum", each, "double") for each in ("float", "double")],
-        ("sum", "decimal(12,2)", "decimal(22,2)"),
-        ("sum", "decimal(30,5)", "decimal(38,5)"),
-        *[("avg", each, "double") for each in NUMBERS if "decimal" not in each],
-        ("avg", "decimal(12,2)", "decimal(16,6)"),
-        ("avg", "decimal(38,36)", "decimal(38,38)"),
-        *[(kind, each, each) for kind in ("min", "max", "first", "last") for each in SCALARS],
-        *[("collect", each, f"array<{each}>") for each in SCALARS],
-    ],
-)
-def test_an_aggregate_gives_the_type_that_spark_gives(
-    kind: AggregationKind, read: str, given: str
-) -> None:
-    assert str(aggregate_result(kind, DataType.parse(read))) == given
+def test_an_aggregate_gives_the_type_that_spark_gives() -> None:
+    longs = dict.fromkeys(("byte", "short", "int", "long"), "long")
+    same = {each: each for each in SCALARS}
+    sums = {"float": "double", "double": "double", "decimal(30,5)": "decimal(38,5)"}
+    means = {each: "double" for each in NUMBERS if "decimal" not in each}
+    expected: dict[AggregationKind, dict[str, str]] = {
+        "count_col": dict.fromkeys([*SCALARS, "array<int>"], "long"),
+        "count_distinct": dict.fromkeys(SCALARS, "long"),
+        "sum": longs | sums | {"decimal(12,2)": "decimal(22,2)"},
+        "avg": means | {"decimal(12,2)": "decimal(16,6)", "decimal(38,36)": "decimal(38,38)"},
+        "min": same,
+        "max": same,
+        "first": same,
+        "last": same,
+        "collect": {each: f"array<{each}>" for each in SCALARS},
+    }
+    assert expected == {
+        kind: {read: str(aggregate_result(kind, DataType.parse(read))) for read in types}
+        for kind, types in expected.items()
+    }
 
 
-@pytest.mark.parametrize("kind", ["sum", "avg"])
-@pytest.mark.parametrize("read", [each for each in SCALARS if each not in NUMBERS])
-def test_only_numbers_can_be_added_up(kind: AggregationKind, read: str) -> None:
+def refused(kind: AggregationKind, read: str) -> Problem:
     (problem,) = problems_of(lambda: aggregate_result(kind, DataType.parse(read)))
-    assert (problem.found, problem.expected) == (read, f"a column of numbers for {kind}")
-    assert "count_col, count_distinct, min, max, first, last, collect" in problem.hint
+    return problem
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each != "count_col"])
-def test_arrays_can_only_be_counted(kind: AggregationKind) -> None:
-    (problem,) = problems_of(lambda: aggregate_result(kind, DataType.parse("array<long>")))
-    assert problem.found == "array<long>"
-    assert problem.hint.endswith("array<long> columns can be used with count_col")
+def test_only_numbers_can_be_added_up() -> None:
+    kinds: tuple[AggregationKind, ...] = ("sum", "avg")
+    for kind, read in product(kinds, [each for each in SCALARS if each not in NUMBERS]):
+        problem = refused(kind, read)
+        assert (problem.found, problem.expected) == (read, f"a column of numbers for {kind}")
+        assert "count_col, count_distinct, min, max, first, last, collect" in problem.hint
+
+
+def test_arrays_can_only_be_counted() -> None:
+    for kind in KINDS:
+        if kind != "count_col":
+            problem = refused(kind, "array<long>")
+            assert problem.found == "array<long>"
+            assert problem.hint.endswith("array<long> columns can be used with count_col")

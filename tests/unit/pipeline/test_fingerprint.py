@@ -190,7 +190,13 @@ COLLECT = {"kind": "collect", "input_column": "user"}
     ("path", "old", "new"),
     [
         ("watermark", {}, {"watermark": {"max_out_of_order_ms": 5, "source_idleness_ms": 5}}),
+        ("watermark", {}, {"watermark": {"max_future_skew_ms": "unbounded"}}),
         ("sources[].watermark", {}, {"sources": source(watermark={"advance_threshold": 5})}),
+        (
+            "sources[].max_rejected_share",
+            {"sources": source(max_rejected_share=0.9)},
+            {"sources": source(max_rejected_share="unbounded")},
+        ),
         (
             "sources[].columns",
             {"sources": source(columns=COLUMNS)},
@@ -245,7 +251,7 @@ def test_what_is_documented_to_may_change_does_not_change_the_fingerprint(
         (session(), tumbling()),
         (tumbling(), tumbling(width_ms=5)),
         (tumbling(), tumbling(offset_ms=5)),
-        (tumbling(), tumbling(kind="hopping", hop_ms=5)),
+        (tumbling(), tumbling(kind="hopping", hop_ms=6)),
         (
             session(aggregations=[{**EXACT, "output_name": "n"}]),
             session(aggregations=[{**EXACT, "output_name": "n", "mode": "approx"}]),

@@ -81,8 +81,13 @@ def test_everything_is_escaped(shown: object) -> None:
 
 
 def test_names_of_users_are_escaped() -> None:
-    html = html_of(Pipeline.from_dict(pipeline(name=HOSTILE)))
-    assert Texts(html).texts[0] == f"pipeline {HOSTILE}"
+    window = session(id=HOSTILE, group_by=[HOSTILE])
+    html = html_of(Window.from_dict(window))
+    assert Texts(html).texts[0] == f"window {HOSTILE}"
+    whole = html_of(Pipeline.from_dict(pipeline(window={**window, "id": "visits"})))
+    for page in (html, whole):
+        assert "script" not in Texts(page).tags
+        assert any(HOSTILE in text for text in Texts(page).texts[1:])
 
 
 def test_secrets_are_not_shown() -> None:

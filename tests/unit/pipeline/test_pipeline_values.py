@@ -145,6 +145,18 @@ def test_what_a_source_turned_out_to_have_comes_before_what_it_declares() -> Non
     assert str(schema["user"]) == "string"
 
 
+def test_columns_behind_a_transform_are_not_known() -> None:
+    hidden = source(columns={"ts": "timestamp", "user": "long"}, transform="SELECT * FROM source")
+    made = Pipeline.from_dict(pipeline(sources=hidden))
+    assert made.bound() == {}
+
+
+def test_columns_are_known_only_where_every_input_declares_them() -> None:
+    sources = [source(columns={"ts": "timestamp", "user": "long"}), source(name="views")]
+    made = Pipeline.from_dict(pipeline(sources=sources))
+    assert made.bound() == {}
+
+
 def test_the_value_of_a_pipeline_needs_neither_spark_nor_polars() -> None:
     script = (
         "import sys, tidegate.pipeline\n"

@@ -18,6 +18,7 @@ SECRET = "hunter2"
         (f"host=db port=6432 dbname=x password='{SECRET} @ home'", "postgres db:6432/x"),
         (f"postgresql://ann:p%40{SECRET}@db/x?sslpassword={SECRET}", "postgres db/x"),
         ("postgresql:///x?host=/run/postgresql", "postgres /run/postgresql/x"),
+        (f"host=db?password={SECRET}", "postgres db?password=***"),
     ],
 )
 def test_a_place_is_shown_without_secrets(url: str, place: str) -> None:
@@ -35,6 +36,7 @@ def test_a_place_is_shown_without_secrets(url: str, place: str) -> None:
         f"nonsense {SECRET}",
         f"host=db passwort={SECRET}",
         f"postgresql://db/x?passwort={SECRET}",
+        f"postgresql://ann:{SECRET}\ud800@db/x",
     ],
 )
 def test_a_url_that_is_not_what_it_seems_is_refused_unseen(url: str) -> None:
@@ -43,7 +45,9 @@ def test_a_url_that_is_not_what_it_seems_is_refused_unseen(url: str) -> None:
     assert SECRET not in repr(refused.value)
 
 
-@pytest.mark.parametrize("schema", ["", "x" * 64, "ü" * 32, "zero\0byte", "$user", "pg_temp"])
+@pytest.mark.parametrize(
+    "schema", ["", "x" * 64, "ü" * 32, "zero\0byte", "$user", "pg_temp", "\ud800"]
+)
 def test_a_schema_has_a_name_that_can_be_kept_whole(schema: str) -> None:
     with pytest.raises(ConfigError, match=r"state_store\.schema"):
         Address("postgresql://db/x", schema)

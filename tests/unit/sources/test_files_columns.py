@@ -291,7 +291,7 @@ def test_all_wrong_options_are_named_at_once(tmp_path: Path) -> None:
         "options.format": "how the files are written: JSON is one object per line",
         "options.recursive": "whether files in the folders below are read too",
         "options.settle_ms": "how long a file has to stay the same before it is read; "
-        "never less than two polls",
+        "two polls at least",
         "options.delimiter": "delimiter='\\t' for tabs",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.unit.sources.reading import (
     CLICKS,
+    NOW_US,
     clicks,
     drained,
     everything,
@@ -19,11 +21,14 @@ from tests.unit.sources.reading import (
     poll,
     put_text,
     settled,
+    slices_of,
+    source,
     stamped,
     write,
 )
 from tidegate.errors import ConfigError, SourceChanged
-from tidegate.sources import SourceReader
+from tidegate.sources import FilesReader, SourceReader
+from tidegate.sources.protocol import Endless, Told
 
 USER = {"user": "long"}
 
@@ -65,12 +70,64 @@ def test_a_file_that_changes_between_polls_waits(change: str, tmp_path: Path) ->
     assert len(poll(reader).slices) == 1
 
 
-def test_with_a_time_to_settle_the_two_polls_are_that_far_apart(tmp_path: Path) -> None:
-    put(tmp_path / "a.json", 1)
-    reader = reader_of(tmp_path, settle_ms=10)
-    unread = [poll(reader, now_us=now_us).unread for now_us in (0, 5_000, 9_999)]
-    assert unread == [True, True, True]
-    assert len(poll(reader, now_us=10_000).slices) == 1
+HOUR_S = 3_600
+
+
+@pytest.mark.parametrize("age_s", [0, 23 * HOUR_S, -HOUR_S], ids=["now", "earlier", "ahead"])
+def test_a_file_of_today_settles_by_a_clock_that_nobody_sets(age_s: int, tmp_path: Path) -> None:
+    """The wall clock goes back an hour meanwhile."""
+    put(tmp_path / "a.json", 1, mtime_s=NOW_US // 1_000_000 - age_s)
+    steady_us = iter([5, 1_000_000, 2_000_004, 2_000_005])
+    spec = source("json", USER, path=str(tmp_path))
+    reader = FilesReader(spec, [], steady=lambda: next(steady_us))
+    clock = itertools.count(NOW_US, -20 * 60 * 1_000_000)
+    polls = [poll(reader, now_us=next(clock)) for _ in range(4)]
+    assert [(len(each.slices), each.unread) for each in polls] == [(0, True)] * 3 + [(1, False)]
+
+
+def test_how_long_a_file_settles_can_be_said(tmp_path: Path) -> None:
+    put(tmp_path / "a.json", 1, mtime_s=NOW_US // 1_000_000)
+    reader = reader_of(tmp_path, settle_ms=0)
+    assert [len(poll(reader).slices) for _ in range(2)] == [0, 1]
+
+
+def test_a_run_that_ends_waits_for_no_file_that_is_still_being_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "done.json", 1)
+    growing = put(tmp_path / "growing.json", 2)
+    reader = reader_of(tmp_path)
+    assert isinstance(reader, Endless)
+    reader.end_at(NOW_US)
+    poll(reader)
+    put(growing, 2, 3)
+    put(tmp_path / "later.json", 4)
+    polls = drained(reader)
+    assert frame_of(slices_of(polls))["user"].to_list() == [1]
+    assert caplog.messages == [f"{growing} is still being written: left to the next run"]
+    rest = drained(opened("json", USER, log_of(polls), path=str(tmp_path)), polls[-1].until)
+    assert sorted(frame_of(slices_of(rest))["user"].to_list()) == [2, 3, 4]
+
+
+def test_a_file_that_has_grown_since_it_was_read_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [put(tmp_path / f"{n:03}.json", n % 10, mtime_s=n) for n in range(150)]
+    polls = drained(reader_of(tmp_path))
+    reader = opened("json", USER, log_of(polls), path=str(tmp_path))
+    assert isinstance(reader, Told)
+    reader.committed(polls[-1].until)
+    put(paths[0], 0, 1)
+    put(paths[1])
+    paths[2].unlink()
+    put(paths[149], 9, 9, 9)
+    for _ in range(5):
+        assert poll(reader, polls[-1].until).slices == ()
+    assert caplog.messages == [
+        f"{path} has grown from 11 to {size} bytes since it was read: what was added is not read; "
+        "write new rows to files with new names"
+        for path, size in ((paths[149], 33), (paths[0], 22))
+    ]
 
 
 def test_an_empty_file_is_waited_for_without_being_unread(tmp_path: Path) -> None:
@@ -122,6 +179,22 @@ def test_a_file_that_turns_up_late_is_read_whatever_its_name_and_time(tmp_path: 
     assert frame_of(second[-1].slices)["user"].to_list() == [2]
     names = [os.path.basename(entry["path"]) for entry in log_of([*first, *second])]
     assert names == ["b.json", "a.json"]
+
+
+def test_of_files_that_are_committed_only_the_paths_are_remembered(tmp_path: Path) -> None:
+    for user in range(4):
+        put(tmp_path / f"{user}.json", user, mtime_s=user)
+    reader = reader_of(tmp_path)
+    first = settled(reader, max_rows=2)
+    again = opened("json", USER, log_of([first]), path=str(tmp_path))
+    for each in (reader, again):
+        assert isinstance(each, FilesReader)
+        each.committed(first.until)
+        assert frame_of(settled(each, first.until).slices)["user"].to_list() == [2, 3]
+        assert {*each._log, *each._rows} == {2, 3}
+        each.committed({"file": 4, "at": 0})
+        assert not poll(each, {"file": 4, "at": 0}).slices
+        assert (each._log, each._rows) == ({}, {})
 
 
 def test_a_folder_may_grow_between_polls(tmp_path: Path) -> None:

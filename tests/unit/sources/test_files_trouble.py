@@ -196,7 +196,9 @@ def test_a_retyped_column_that_nobody_asks_for_does_no_harm(tmp_path: Path) -> N
         ("json", '{"ts":5}', "column 'ts' of type timestamp: "),
         ("json", '{"page":5}', "column 'page' of type string: "),
         ("json", '{"user":1', "JSON parse error"),
-        ("json", "[1]", "JSON parse error"),
+        ("json", "[1]", "found a first line that is no JSON object"),
+        ("json", "null", "found a first line that is no JSON object"),
+        ("json", " null null", "found a first line that is no JSON object"),
         ("json", b'{"page":"\xff"}', "column 'page' of type string: "),
         ("csv", "x,,,", "column 'user' of type long: "),
         ("csv", "3000000000000000000000,,,", "column 'user' of type long: "),
@@ -219,6 +221,52 @@ def test_a_value_that_is_not_of_its_type_is_named(
     assert str(caught.value).startswith(where)
     assert why in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "why"),
+    [
+        ("json", "null", "found a first line that is no JSON object"),
+        ("json", '{"a":' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deep"),
+        ("json", '{"a":\n' * 1_000 + "1" + "}" * 1_000, "nested too deep"),
+        ("json", "{}", "found rows without columns"),
+        ("csv", "a\rb,c\n1,2\n", "found a first line that is no CSV"),
+    ],
+)
+def test_a_file_that_shows_no_columns_is_named(
+    kind: str, text: str, why: str, tmp_path: Path
+) -> None:
+    path = put_text(tmp_path / f"a.{kind}", text)
+    with pytest.raises(UnreadableSource, match=why) as caught:
+        everything(opened(kind, path=str(tmp_path)))
+    assert str(caught.value).startswith(str(path))
+
+
+def test_a_file_whose_name_is_no_text_is_refused_before_it_is_in_a_log(tmp_path: Path) -> None:
+    odd = os.fsencode(tmp_path) + b"/a\xff.json"
+    Path(os.fsdecode(odd)).write_text('{"user":1}\n')
+    with pytest.raises(UnreadableSource) as caught:
+        everything(opened("json", {"user": "long"}, path=str(tmp_path)))
+    assert str(caught.value) == (
+        f"{tmp_path}/a?.json: found a name that is not UTF-8\n  hint: give the file another name"
+    )
+
+
+def test_a_blank_line_in_front_of_csv_is_no_row_and_no_header(tmp_path: Path) -> None:
+    put_text(tmp_path / "a.csv", "\r\n\n1,x\n2,y\n")
+    rows = everything(opened("csv", path=str(tmp_path), header=False))
+    assert rows.columns == ["_c0", "_c1"]
+    assert rows.rows() == [(1, "x"), (2, "y")]
+
+
+@pytest.mark.parametrize(("delimiter", "row"), [("\t", (None, None)), (";", None)])
+def test_a_line_of_nothing_but_blanks_is_a_row_of_csv(
+    delimiter: str, row: tuple[None, None] | None, tmp_path: Path
+) -> None:
+    columns = {"user": "string", "page": "string"} if row else {"user": "string"}
+    put_text(tmp_path / "a.csv", "\t\n\t\n")
+    reader = opened("csv", columns, path=str(tmp_path), header=False, delimiter=delimiter)
+    assert everything(reader).rows() == [row or ("\t",)] * 2
 
 
 @given(max_rows=st.integers(1, 8))

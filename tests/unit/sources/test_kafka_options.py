@@ -50,8 +50,9 @@ def test_no_topic_is_named_twice_and_one_is_named(topics: list[str]) -> None:
     ]
 
 
-def test_a_pattern_is_a_regular_expression() -> None:
-    (problem,) = problems(topic_pattern="(")
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999}"])
+def test_a_pattern_is_a_regular_expression(pattern: str) -> None:
+    (problem,) = problems(topic_pattern=pattern)
     assert problem[0] == "options.topic_pattern"
     assert problem[2] == "a regular expression"
 

@@ -138,10 +138,8 @@ def test_a_slice_has_its_share_of_the_bytes_by_its_offsets_and_something_at_leas
     assert alone.bytes_at_once == 64 * 2**20
 
 
-def test_the_other_reading_of_a_slice_has_the_same_share() -> None:
-    """That of what did not decode, beside a transform: each slice is read alone in one of them."""
+def test_a_slice_has_the_same_share_where_it_is_read_alone() -> None:
     for each in slices_of_a_task(300, 100):
-        assert each.undecoded_only().bytes_at_once == each.bytes_at_once
         assert pickle.loads(pickle.dumps(each)).bytes_at_once == each.bytes_at_once
 
 

@@ -1,13 +1,12 @@
 """Open windows are counted as often as that is cheap."""
 
 from tidegate.spark.counting import OpenCount
-from tidegate.spark.orders import ShardReport
+from tidegate.spark.orders import Saw, ShardReport
 
 
 def report(open_: int | None, seconds: float = 0.0) -> ShardReport:
-    return ShardReport(
-        shard=0, attempt="", seen=(), watermarks={}, open=open_, seconds={"count": seconds}
-    )
+    saw = Saw(seen_digest="", watermarks_digest="")
+    return ShardReport(shard=0, attempt="", saw=saw, open=open_, seconds={"count": seconds})
 
 
 def test_the_shards_count_together() -> None:

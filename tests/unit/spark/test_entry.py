@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
+import pickle
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +18,7 @@ from tidegate import errors
 from tidegate.errors import (
     AggregateOverflow,
     ConfigError,
+    LostLease,
     PlanChanged,
     Problem,
     StateLimitReached,
@@ -21,6 +27,7 @@ from tidegate.errors import (
 )
 from tidegate.spark import entry
 from tidegate.spark.entry import TaskError, told_error
+from tidegate.spark.told_errors import told
 
 PARTS: dict[type[TidegateError], tuple[Any, ...]] = {
     ConfigError: (
@@ -28,7 +35,19 @@ PARTS: dict[type[TidegateError], tuple[Any, ...]] = {
     ),
     PlanChanged: (["gap_ms: 1 became 2"], "reset it"),
     WatermarkViolation: ("window", 5, 3),
-    AggregateOverflow: ("n", {"user": "bob", "day": None}, "bigint"),
+    AggregateOverflow: (
+        "n",
+        {
+            "user": "bob",
+            "day": date(2026, 1, 5),
+            "at": datetime(2026, 1, 5, 12, 0, 0, 1, tzinfo=UTC),
+            "amount": Decimal("1.50"),
+            "id": b"\x00\xff",
+            "site": None,
+            "paid": True,
+        },
+        "bigint",
+    ),
     StateLimitReached: ("max_keys", 5, 3, "raise it"),
 }
 CLASSES = [
@@ -46,7 +65,7 @@ def told_by_a_task(error: Exception) -> str:
         yield
 
     with pytest.raises(TaskError) as raised:
-        list(entry._telling(fails()))
+        list(entry._telling(fails(), entry._KEY))
     return f"[PYTHON_EXCEPTION] Traceback:\n  File x\nTaskError: {raised.value}\n SQLSTATE: 38000"
 
 
@@ -65,7 +84,11 @@ def test_there_is_an_example_of_every_error_with_parts_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "java.lang.OutOfMemoryError", "<tidegate error>abc", "ValueError: x"]
+    "text",
+    [
+        *("", "java.lang.OutOfMemoryError", "ValueError: x", "<tidegate error>abc"),
+        *(f"<tidegate error {'0' * 64} YWJj>", f"<tidegate error {'0' * 64} Y>"),
+    ],
 )
 def test_what_a_task_did_not_tell_is_no_error_of_ours(text: str) -> None:
     assert told_error(text) is None
@@ -77,9 +100,45 @@ def test_an_error_of_somebody_else_passes_as_it_is() -> None:
         yield
 
     with pytest.raises(ValueError, match="not ours"):
-        list(entry._telling(fails()))
+        list(entry._telling(fails(), entry._KEY))
 
 
 def test_results_before_an_error_come_through() -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1]})
-    assert list(entry._telling(iter([batch, batch]))) == [batch, batch]
+    assert list(entry._telling(iter([batch, batch]), entry._KEY)) == [batch, batch]
+
+
+class Planted:
+    """What somebody who writes rows would have the driver do."""
+
+    def __init__(self, witness: Path) -> None:
+        self._witness = witness
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self._witness,)
+
+
+@pytest.mark.parametrize(
+    "mark", ["<tidegate error>{0}<tidegate error>", "<tidegate error {1} {0}>", "{0}"]
+)
+def test_nothing_that_a_row_holds_is_run(tmp_path: Path, mark: str) -> None:
+    witness = tmp_path / "was here"
+    packed = base64.b64encode(pickle.dumps(Planted(witness))).decode()
+    row = mark.format(packed, "0" * 64)
+    quoted = f"[CAST_INVALID_INPUT] The value '{row}' of the type STRING cannot be cast to INT"
+    assert told_error(quoted) is None
+    assert not witness.exists()
+
+
+def test_what_another_run_has_told_is_not_believed_in_this_one() -> None:
+    mine, other = LostLease("mine"), LostLease("of another driver")
+    text = f"'{told(other, b'another key')}' {told(mine, entry._KEY)}"
+    assert str(told_error(text)) == "mine"
+
+
+def test_an_error_of_a_class_that_is_not_ours_is_told_as_what_it_is_of_ours() -> None:
+    class OfAPlugin(LostLease):
+        pass
+
+    heard = told_error(told(OfAPlugin("gone"), entry._KEY))
+    assert (type(heard), str(heard)) == (LostLease, "gone")

@@ -64,7 +64,6 @@ def seen_of(partition: int, rows: int, rejected: int, now_us: int) -> Seen:
         partition=partition,
         rows=rows,
         highest_us=now_us if rows else None,
-        checksum=0,
         rejected={"unparsable": rejected} if rejected else {},
     )
 

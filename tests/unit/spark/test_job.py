@@ -13,10 +13,10 @@ from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import functions
 
 from tidegate.core.watermark import PipelineWatermark
-from tidegate.errors import AggregateOverflow, UnreadableSource
+from tidegate.errors import AggregateOverflow, InconsistentEpoch, UnreadableSource
 from tidegate.spark import entry, job
 from tidegate.spark.entry import TaskError
-from tidegate.spark.orders import StepOrder
+from tidegate.spark.orders import Saw, ShardReport, StepOrder
 
 ORDER = StepOrder(
     standing=b"",
@@ -59,7 +59,7 @@ def told() -> str:
         yield
 
     with pytest.raises(TaskError) as raised:
-        list(entry._telling(fails()))
+        list(entry._telling(fails(), entry._KEY))
     return f"TaskError: {raised.value}\n"
 
 
@@ -94,3 +94,18 @@ def test_a_value_that_sql_cannot_compute_with_is_a_mistake_in_the_source(
 ) -> None:
     with pytest.raises(UnreadableSource, match=r"cannot compute with: \[DIVIDE_BY_ZERO\]"):
         run(ArithmeticException("[DIVIDE_BY_ZERO] x"), monkeypatch)
+
+
+def report(shard: int, seen: str = "a", watermarks: str = "w") -> ShardReport:
+    saw = Saw(seen_digest=seen, watermarks_digest=watermarks)
+    return ShardReport(shard=shard, attempt="", saw=saw)
+
+
+def test_there_is_one_report_of_each_shard_and_all_saw_the_same() -> None:
+    assert job.checked([report(1), report(0)], 2) == [report(0), report(1)]
+    with pytest.raises(InconsistentEpoch, match=r"of shards \[0, 0\], expected one of each of 2"):
+        job.checked([report(0), report(0)], 2)
+    with pytest.raises(InconsistentEpoch, match="shards 0 and 1 were not sent the same slices"):
+        job.checked([report(0), report(1, seen="b")], 2)
+    with pytest.raises(InconsistentEpoch, match="shards 0 and 1 came to different watermarks"):
+        job.checked([report(0), report(1, watermarks="x")], 2)

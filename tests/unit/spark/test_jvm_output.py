@@ -30,6 +30,7 @@ def says(line):
 
 says("WARNING: Using incubator modules: jdk.incubator.vector")
 says("an error of its own")
+says("\\x1b[31mred\\x1b[0m \\x1b]8;;http://x\\x07link \\x1b[2J")
 sys.stderr.write("ours" + chr(10))
 {before_the_end}
 says("BrokenPipeError")
@@ -48,7 +49,14 @@ def told(before_the_end: str) -> list[str]:
 
 
 def test_lines_that_mean_nothing_are_left_out_and_all_others_passed_on() -> None:
-    assert told("") == ["BrokenPipeError", "an error of its own", "ours"]
+    assert [line for line in told("") if "red" not in line] == [
+        *("BrokenPipeError", "an error of its own", "ours")
+    ]
+
+
+def test_what_spark_quotes_of_rows_steers_no_terminal() -> None:
+    (line,) = (line for line in told("") if "red" in line)
+    assert line == "\x1b[31mred\x1b[0m \ufffd]8;;http://x\ufffdlink \ufffd[2J"
 
 
 def test_at_the_end_nothing_is_passed_on() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidegate.core.hashing import key_groups_of
 from tidegate.spark.layout import bytes_of, laid_out, rows_of, stepped
-from tidegate.spark.orders import ShardReport
+from tidegate.spark.orders import Saw, ShardReport
 from tidegate.state.protocol import Entry, Part, Stacks
 
 COUNTS = [1, 2, 3, 4, 5, 7, 8, 16, 100, 255, 256]
@@ -77,11 +77,10 @@ def test_the_same_number_of_shards_changes_nothing() -> None:
 
 def test_a_step_puts_its_segment_on_top_of_what_it_keeps() -> None:
     before = stacks(2, depth=3).shards
+    saw = Saw(seen_digest="", watermarks_digest="")
     reports = [
-        ShardReport(
-            shard=0, attempt="a", seen=(), watermarks={}, segment=part("new"), keeps=(0, 2)
-        ),
-        ShardReport(shard=1, attempt="b", seen=(), watermarks={}, keeps=(0, 1, 2)),
+        ShardReport(shard=0, attempt="a", saw=saw, segment=part("new"), keeps=(0, 2)),
+        ShardReport(shard=1, attempt="b", saw=saw, keeps=(0, 1, 2)),
     ]
     after = stepped(before, reports)
     top = Entry(part=part("new"), first_group=0, end_group=128)

@@ -1,26 +1,30 @@
-"""Which slices a task reads, and how: together, alone, or only what could not be decoded."""
+"""Which slices a task reads, and how: together, alone, or for a transform."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
 from tidegate.core.event_times import EventTimes
 from tidegate.core.watermark import PipelineWatermark, SourceWatermark
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, InconsistentEpoch
 from tidegate.pipeline import Aggregation, Join, Window
 from tidegate.sources.memory import MemorySlice
 from tidegate.sources.protocol import ReadTogether, Slice
-from tidegate.spark import map_task
+from tidegate.spark import handover, map_task
 from tidegate.spark.job import Feed, _map_order
 from tidegate.spark.orders import (
     MapOrder,
     PlannedSlice,
+    ReadOrder,
     RowsOrder,
     Seen,
     SourceOrder,
@@ -47,7 +51,6 @@ class Letters:
 
     partition: int
     rows: tuple[tuple[str | None, int | None, bytes | None], ...]
-    only_undecoded: bool = False
 
     @property
     def first_offset(self) -> int:
@@ -62,10 +65,9 @@ class Letters:
         yield self._batch(columns)
 
     def _batch(self, columns: Sequence[str] | None) -> pa.RecordBatch:
-        rows = [row for row in self.rows if not self.only_undecoded or row[2] is not None]
         names = ("letter", "at", "raw")
         frame = pl.DataFrame(
-            rows, schema={"letter": pl.String, "at": pl.Int64, "raw": pl.Binary}, orient="row"
+            self.rows, schema={"letter": pl.String, "at": pl.Int64, "raw": pl.Binary}, orient="row"
         )
         table = frame.select(columns or names).to_arrow()
         return table.combine_chunks().to_batches()[0] if frame.height else _EMPTY
@@ -94,12 +96,17 @@ JOIN = Join(left="letters", right="others", on="letter", time_window_ms=1)
 
 
 def standing(
-    *, transformed: bool = False, keeps_rejected: bool = True, config: Window | Join = WINDOW
+    *,
+    transformed: bool = False,
+    undecodable: bool = True,
+    keeps_rejected: bool = True,
+    config: Window | Join = WINDOW,
+    event_time: str | None = "at",
 ) -> Standing:
     source = SourceOrder(
         name="letters",
         place=0,
-        event_time="at",
+        event_time=event_time,
         event_time_unit="us",
         max_future_skew_us=None,
         columns=None,
@@ -107,7 +114,7 @@ def standing(
         casts={"letter": pl.String()},
         partitioned=True,
         undecoded=None if transformed else "raw",
-        undecoded_columns=("raw",),
+        handed_over="raw" if transformed and undecodable else None,
     )
     return Standing(
         pipeline="p",
@@ -120,6 +127,7 @@ def standing(
         keeps_rejected=keeps_rejected,
         shards=1,
         depot=None,  # type: ignore[arg-type]  # nothing is stored
+        worker_cache_bytes=0,
         writers={},
         channel_schemas={},
     )
@@ -131,8 +139,8 @@ def came(order: MapOrder, expecting: int) -> Arrived:
     return arrived(batches, ["letter"], frozenset(range(expecting)))
 
 
-def planned(*slices: Letters, undecoded: bool = False) -> tuple[PlannedSlice, ...]:
-    return tuple(PlannedSlice(source=0, slice=each, undecoded=undecoded) for each in slices)
+def planned(*slices: Letters) -> tuple[PlannedSlice, ...]:
+    return tuple(PlannedSlice(source=0, slice=each) for each in slices)
 
 
 A = (("a", 1, None), ("b", 5, None))
@@ -154,7 +162,8 @@ def test_slices_of_one_task_are_read_together_and_kept_apart() -> None:
         (3, 1, 7),
         (1, 0, None),
     ]
-    assert [each.columns["letter"].to_list() for each in arrived_.events] == [["a", "b"], ["c"], []]
+    assert arrived_.events[0].columns["letter"].to_list() == ["a", "b", "c"]
+    assert arrived_.events[0].lane.tolist() == [0, 0, 3]
 
 
 def test_slices_that_know_nothing_of_each_other_are_read_one_by_one() -> None:
@@ -177,6 +186,7 @@ def test_rows_that_could_not_be_decoded_are_rejected_with_all_that_is_known_of_t
     order = _map_order(standing().packed, 0, [Feed(source=0, slices=planned(Letters(0, BAD)))])
     arrived_ = came(order, 1)
     assert arrived_.seen[0].rejected == {"unparsable": 2}
+    assert arrived_.seen[0].examples == {"unparsable": ("raw", "b'{'")}
     (rejected,) = arrived_.rejected
     assert rejected.rows() == [
         (None, None, b"{", "unparsable"),
@@ -184,21 +194,11 @@ def test_rows_that_could_not_be_decoded_are_rejected_with_all_that_is_known_of_t
     ]
 
 
-def test_beside_a_transform_such_rows_come_alone() -> None:
-    slices = planned(Letters(2, BAD, only_undecoded=True), undecoded=True)
-    order = _map_order(standing(transformed=True).packed, 0, [Feed(source=0, slices=slices)])
-    arrived_ = came(order, 1)
-    assert arrived_.seen[0].rejected == {"unparsable": 2}
-    assert (arrived_.seen[0].rows, arrived_.seen[0].highest_us) == (0, None)
-    assert arrived_.rejected[0].columns == ["raw", "reason"]
-    assert [each.columns["letter"].to_list() for each in arrived_.events] == [[]]
-
-
-def test_where_nobody_wants_them_they_are_counted() -> None:
-    order = standing(transformed=True, keeps_rejected=False).packed
-    slices = planned(Letters(2, BAD, only_undecoded=True), undecoded=True)
-    arrived_ = came(_map_order(order, 0, [Feed(source=0, slices=slices)]), 1)
-    assert (arrived_.rejected, arrived_.seen[0].rejected) == ((), {"unparsable": 2})
+def test_rows_that_arrive_have_the_time_of_arrival_whatever_the_clock_says() -> None:
+    order = standing(event_time=None).packed
+    slices = planned(Letters(0, A), Letters(1, BAD))
+    arrived_ = came(_map_order(order, 5, [Feed(source=0, slices=slices)], 7), 2)
+    assert [seen.highest_us for seen in arrived_.seen] == [7, 7]
 
 
 def test_each_partition_moves_its_own_watermark() -> None:
@@ -214,7 +214,7 @@ def test_each_partition_moves_its_own_watermark() -> None:
         stacks=(),
     )
     seen = [
-        Seen(slice=nth, source=0, partition=partition, rows=1, highest_us=us, checksum=0)
+        Seen(slice=nth, source=0, partition=partition, rows=1, highest_us=us)
         for nth, (partition, us) in enumerate([(0, 50), (1, 20), (0, 70)])
     ]
     after = watermark_after(order, standing(), seen)
@@ -233,19 +233,180 @@ def test_a_row_that_could_not_be_read_has_no_time() -> None:
     assert without.unparsable.tolist() == [False, True, False]
 
 
-def test_a_transform_sees_only_what_was_decoded() -> None:
+# --- past a transform ----------------------------------------------------------------------------
+
+
+@dataclass
+class Attempt:
+    """The attempt of the task that runs now."""
+
+    number: int = 1
+
+    def get(self) -> Attempt:
+        return self
+
+    def taskAttemptId(self) -> int:  # noqa: N802 - as Spark calls it
+        return self.number
+
+
+@pytest.fixture
+def attempt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Attempt:
+    attempt = Attempt()
+    monkeypatch.setattr(handover, "TaskContext", attempt)
+    monkeypatch.setattr(map_task, "_partition", lambda: 0)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},{tmp_path / 'another'}")
+    return attempt
+
+
+def read_for_spark(*slices: Letters) -> Iterator[pa.RecordBatch]:
+    """What a transform gets of slices."""
     schema = pa.schema([("letter", pa.string()), ("at", pa.int64()), ("raw", pa.binary())])
-    order = MapOrder(
-        standing=b"",
+    order = ReadOrder(slices=slices, schema=schema, undecoded="raw", undecoded_columns=("raw",))
+    numbers = pa.RecordBatch.from_pydict({"id": [*range(len(slices))]})
+    return map_task.read_slices(pickle.dumps(order), iter([numbers]))
+
+
+def mapped_rows(slice_: Letters, *rows: pa.RecordBatch, keeps_rejected: bool = True) -> Arrived:
+    """What comes of rows that a transform made of a slice."""
+    order = RowsOrder(
+        standing=standing(transformed=True, keeps_rejected=keeps_rejected).packed,
         now_us=0,
-        slices=planned(Letters(0, BAD), Letters(1, A)),
-        tasks=((0,), (1,)),
-        schema=schema,
-        undecoded="raw",
+        epoch=7,
+        source=0,
+        first_slice=0,
+        first_partition=0,
+        slices=planned(slice_),
     )
-    numbers = pa.RecordBatch.from_pydict({"id": [0, 1]})
-    batches = map_task.read_slices(pickle.dumps(order), iter([numbers]))
-    assert [row["letter"] for batch in batches for row in batch.to_pylist()] == ["c", "a", "b"]
+    batches = map_task.map_rows(pickle.dumps(order), iter(rows))
+    return arrived(batches, ["letter"], frozenset([0]))
+
+
+@pytest.mark.usefixtures("attempt")
+def test_a_record_is_read_once_and_goes_through_its_transform_or_past_it() -> None:
+    made = [batch.drop_columns("raw") for batch in read_for_spark(Letters(2, BAD))]
+    assert [batch.to_pylist() for batch in made] == [[{"letter": "c", "at": 7}]]
+    came_ = mapped_rows(Letters(2, BAD), *made)
+    assert came_.events[0].columns["letter"].to_list() == ["c"]
+    assert [(each.rows, each.rejected) for each in came_.seen] == [(1, {"unparsable": 2})]
+    assert came_.seen[0].examples == {"unparsable": ("raw", "b'{'")}
+    (rejected,) = came_.rejected
+    assert rejected.columns == ["raw", "reason"]
+    assert rejected.rows() == [(b"{", "unparsable"), (b"seen, but broken", "unparsable")]
+    assert READ == ["read 2"]
+
+
+@pytest.mark.usefixtures("attempt")
+def test_rows_of_a_transform_are_rejected_beside_those_that_passed_it_by() -> None:
+    [*_] = read_for_spark(Letters(0, BAD))
+    untimely = pa.RecordBatch.from_pydict({"letter": ["c"], "at": pa.array([None], pa.int64())})
+    came_ = mapped_rows(Letters(0, BAD), untimely)
+    assert came_.seen[0].rejected == {"no_event_time": 1, "unparsable": 2}
+    assert [each.columns for each in came_.rejected] == [
+        ["letter", "at", "reason"],
+        ["raw", "reason"],
+    ]
+
+
+@pytest.mark.usefixtures("attempt")
+def test_where_nobody_wants_undecoded_rows_they_are_counted() -> None:
+    made = [batch.drop_columns("raw") for batch in read_for_spark(Letters(0, BAD))]
+    came_ = mapped_rows(Letters(0, BAD), *made, keeps_rejected=False)
+    assert (came_.rejected, came_.seen[0].rejected) == ((), {"unparsable": 2})
+
+
+@pytest.mark.usefixtures("attempt")
+def test_slices_are_handed_over_one_by_one_and_nothing_stays_behind(tmp_path: Path) -> None:
+    assert len([*read_for_spark(Letters(0, BAD), Letters(1, A))]) == 2
+    raw = [handover.taken_over(number) for number in (1, 0)]
+    assert [None if each is None else each["raw"].to_list() for each in raw] == [
+        None,
+        [b"{", b"seen, but broken"],
+    ]
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_another_attempt_has_read_is_not_taken(attempt: Attempt) -> None:
+    made = [*read_for_spark(Letters(0, BAD))]
+    attempt.number = 2
+    with pytest.raises(InconsistentEpoch, match="slice 0 was not read to its end in the task"):
+        mapped_rows(Letters(0, BAD), *made)
+
+
+@pytest.mark.usefixtures("attempt")
+def test_a_transform_that_leaves_rows_unread_fails_the_epoch(tmp_path: Path) -> None:
+    reading = read_for_spark(Letters(0, BAD))
+    some = next(reading)
+    with pytest.raises(InconsistentEpoch, match="slice 0 was not read to its end in the task"):
+        mapped_rows(Letters(0, BAD), some)
+    reading.close()  # type: ignore[attr-defined]  # it is a generator
+    assert [*tmp_path.iterdir()] == []
+
+
+# --- what slices say of their rows ---------------------------------------------------------------
+
+
+def seen_of(at: pl.Series, *, now_us: int = 0, **source: Any) -> Seen:
+    """What a slice says of rows with these event times, and users of whom none is known."""
+    order = standing(keeps_rejected=False)
+    (usual,) = order.sources
+    order = replace(order, sources=(replace(usual, undecoded=None, **source),))
+    rows = pl.DataFrame([at.alias("at"), pl.Series("letter", [None] * len(at), pl.String)])
+    (batch,) = rows.rechunk().to_arrow().to_batches()
+    plan = MapOrder(
+        standing=order.packed,
+        now_us=now_us,
+        slices=(PlannedSlice(source=0, slice=Given(batch)),),
+        tasks=((0,),),
+    )
+    numbers = pa.RecordBatch.from_pydict({"id": [0]})
+    batches = map_task.map_slices(pickle.dumps(plan), iter([numbers]))
+    return arrived(batches, ["letter"], frozenset([0])).seen[0]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows as they are."""
+
+    rows: pa.RecordBatch
+    partition: int = 0
+    first_offset: int = 0
+    span: int = 100
+
+    def read(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        yield self.rows
+
+
+def test_a_slice_has_an_example_of_each_reason_by_its_first_row() -> None:
+    at = pl.Series([None, 5, 2**62, 90, 80])
+    said = seen_of(at, now_us=10, max_future_skew_us=60)
+    assert said.rejected == {"no_event_time": 1, "out_of_range": 1, "future": 2}
+    assert said.examples == {"out_of_range": ("at", str(2**62)), "future": ("at", "90")}
+    assert (said.rows, said.lowest_us, said.highest_us, said.null_keys) == (1, 5, 5, ("letter",))
+
+
+@pytest.mark.parametrize(
+    ("at", "example"),
+    [
+        (pl.Series(["2026-01-05", "05.01.2026", "soon"]), "'05.01.2026'"),
+        (pl.Series(["\x1b[2J\n\u202e{0} %s"]), "'\\x1b[2J\\n\\u202e{0} %s'"),
+        (pl.Series(["x" * 1_000_000]), f"'{'x' * 80}'"),
+        (pl.Series(["https://ann:pw@host/"]), "'https://***@host/'"),
+        (pl.Series([2**62]).cast(pl.Datetime("ms")), str(2**62)),
+    ],
+    ids=["first", "control-characters", "long", "secret", "far-off"],
+)
+def test_an_example_is_short_and_printable(at: pl.Series, example: str) -> None:
+    said = seen_of(at, event_time_unit=None)
+    assert said.examples == {"unparsable": ("at", example)}
+
+
+def test_an_example_of_a_timestamp_is_a_time() -> None:
+    at = pl.Series([4_923_288_000_000_000, 2**61 + 1]).cast(pl.Datetime("us", "UTC"))
+    said = seen_of(at, event_time_unit=None, max_future_skew_us=0)
+    assert said.examples == {
+        "future": ("at", "2126-01-05T12:00:00.000Z"),
+        "out_of_range": ("at", f"{2**61 + 1} us"),
+    }
 
 
 # --- positions behind a transform ----------------------------------------------------------------
@@ -260,7 +421,7 @@ def positions(
         for nth in range(len(made))
     ]
     order = RowsOrder(
-        standing=standing(transformed=True, config=config).packed,
+        standing=standing(transformed=True, undecodable=False, config=config).packed,
         now_us=0,
         epoch=7,
         source=0,
@@ -273,9 +434,9 @@ def positions(
         monkeypatch.setattr(map_task, "_partition", lambda nth=nth: 1 + nth)
         rows = pa.RecordBatch.from_pydict({"letter": ["a"] * count, "at": [1] * count})
         batches += map_task.map_rows(pickle.dumps(order), iter([rows]))
-    came_ = arrived(iter(batches), ["letter"], frozenset(range(len(made))))
-    assert {int(lane) for each in came_.events for lane in each.lane} <= {0}
-    return [each.offset.tolist() for each in came_.events]
+    (events,) = arrived(iter(batches), ["letter"], frozenset(range(len(made)))).events.values()
+    assert set(events.lane.tolist()) <= {0}
+    return [each.tolist() for each in np.split(events.offset, np.cumsum(made)[:-1])]
 
 
 @pytest.mark.parametrize("config", [WINDOW, JOIN], ids=["window", "join"])

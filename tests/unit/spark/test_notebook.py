@@ -14,7 +14,6 @@ from tidegate.core.watermark import PipelineWatermark
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Pipeline
 from tidegate.spark.epochs import EpochResult
-from tidegate.spark.folding import Snapshot
 from tidegate.spark.notebook import LiveLine, Progress, display_of_kernel, live_line, with_line
 from tidegate.spark.running import RunResult, Status
 
@@ -47,8 +46,10 @@ def epoch(number: int, rows: int = 1000, late: int = 0) -> EpochResult:
         counts={"rows": rows, "late": late, "sent": 7, "accepted": rows - late},
         watermark_us=NOON_US,
         watermarks=PipelineWatermark(),
-        stands=Snapshot(epoch=number, watermark_us=NOON_US, stacks=()),
+        state_rows=0,
+        state_bytes=0,
         open=None,
+        worker_cache_bytes=0,
         seconds=0.25,
         parts={},
     )

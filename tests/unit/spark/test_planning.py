@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidegate import Aggregation, Join, Pipeline, Source, StateStore, Target, Window
@@ -22,9 +24,10 @@ TRAITS = Traits(
 )
 
 
-def source(name: str) -> Source:
+def source(name: str, **parts: Any) -> Source:
     options = {"bootstrap_servers": "nowhere:1", "topic": name}
-    return Source(name=name, format="kafka", event_time="at", columns=COLUMNS, options=options)
+    usual = {"format": "kafka", "event_time": "at", "columns": COLUMNS, "options": options}
+    return Source.from_dict({"name": name, **usual, **parts})
 
 
 def window(late_data: str = "drop") -> Window:
@@ -33,12 +36,12 @@ def window(late_data: str = "drop") -> Window:
     return Window.from_dict({**parts, "aggregations": [last]})
 
 
-def planned(operator: Window | Join, *channels: str) -> tuple[SourceOrder, ...]:
+def planned(operator: Window | Join, *channels: str, **parts: Any) -> tuple[SourceOrder, ...]:
     """How the sources of an operator are read."""
     names = ["clicks"] if isinstance(operator, Window) else [operator.left, operator.right]
     pipeline = Pipeline(
         name="p",
-        sources=[source(name) for name in names],
+        sources=[source(name, **parts) for name in names],
         operators=[operator],
         target=MEMORY,
         channels=dict.fromkeys(channels, MEMORY),
@@ -70,3 +73,21 @@ def test_rows_whose_columns_are_all_in_the_result_are_read_as_they_are() -> None
     join = Join(left="clicks", right="orders", on="user", time_window_ms=1)
     assert [(each.columns, each.needed) for each in planned(join)] == [(EVERY, None)] * 2
     assert [(each.columns, each.needed) for each in planned(join, "rejected")] == [(None, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "skew_us"),
+    [
+        ({}, 86_400_000_000),
+        ({"watermark": {"max_future_skew_ms": 5}}, 5_000),
+        ({"watermark": {"max_future_skew_ms": "unbounded"}}, None),
+        ({"event_time": "arrival"}, None),
+    ],
+    ids=str,
+)
+def test_a_row_may_be_a_day_ahead_of_the_clock_unless_said_otherwise(
+    parts: dict[str, Any], skew_us: int | None
+) -> None:
+    """One that arrives is ahead of a clock that was set back."""
+    (order,) = planned(window(), **parts)
+    assert order.max_future_skew_us == skew_us

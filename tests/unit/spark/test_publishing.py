@@ -99,8 +99,49 @@ def test_what_older_tokens_staged_and_nobody_names_goes(tmp_path: Path) -> None:
     names = ("1-1-named-x", "1-1-unnamed-x", "2-1-of-a-running-task-x")
     files = [staged(writer, name) for name in names]
     writers = {"main": writer, "late": opened("memory", "late")}
-    publisher(tmp_path, writers).discard_garbage([committed(names[0])], token=2)
+    publisher(tmp_path, writers).discard_garbage([committed(names[0])], token=2, epoch=0)
     assert [file.exists() for file in files] == [True, False, True]
+
+
+def test_what_a_twin_staged_for_an_epoch_that_is_out_goes(tmp_path: Path) -> None:
+    writer = opened("parquet", path=str(tmp_path / "out"))
+    names = ("2-1-winner-x", "2-1-late-twin-x", "2-2-of-a-running-task-x")
+    files = [staged(writer, name) for name in names]
+    made = publisher(tmp_path, {"main": writer})
+    made.publish(committed(names[0]))
+    made.discard_garbage((), token=2, epoch=1)
+    assert [file.exists() for file in files] == [False, False, True]
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_nothing_is_committed_that_the_driver_does_not_find_beside_a_target(
+    tmp_path: Path,
+) -> None:
+    """A task on another machine may have staged on a disk of its own."""
+    writer = opened("parquet", path=str(tmp_path / "out"))
+    made = publisher(tmp_path, {"main": writer})
+    path = staged(writer, "2-1-a-x")
+    output = committed("2-1-a-x").outputs[0]
+    whole = msgspec.structs.replace(output.part, bytes=path.stat().st_size)
+    manifest = msgspec.structs.replace(
+        committed(), outputs=(msgspec.structs.replace(output, part=whole),)
+    )
+    made.check_staged(manifest)
+    with pytest.raises(StateLost, match=r"1 bytes; .* bytes long: nothing .* was committed"):
+        made.check_staged(committed("2-1-a-x"))
+    path.unlink()
+    with pytest.raises(StateLost, match=r"is not there: nothing(.|\n)*hint: .* tasks share"):
+        made.check_staged(manifest)
+
+
+def test_rows_of_a_committed_epoch_that_the_store_has_lost_are_told_with_the_way_out(
+    tmp_path: Path,
+) -> None:
+    made = publisher(tmp_path, {"main": opened("memory", name=str(tmp_path))})
+    manifest = committed("2-1-a-output0")
+    outputs = [msgspec.structs.replace(each, in_target=False) for each in manifest.outputs]
+    with pytest.raises(StateLost, match=r"cannot be read(.|\n)*hint: .*state skip-publish"):
+        made.publish(msgspec.structs.replace(manifest, outputs=tuple(outputs)))
 
 
 def test_rows_staged_beside_a_target_that_is_no_more_are_not_passed_over(tmp_path: Path) -> None:

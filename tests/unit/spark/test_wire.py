@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tidegate.core.hashing import key_group, shard_of, xxhash64
 from tidegate.errors import InconsistentEpoch
 from tidegate.spark import wire
-from tidegate.spark.wire import Arrived, SliceRows, arrived, event_table, parcels
+from tidegate.spark.orders import Seen
+from tidegate.spark.wire import Arrived, TaskRows, arrived, event_table, parcels
 
 USERS = {
     "user": pl.Series(["ann", "bob", None, "cid", "ann"]),
@@ -43,33 +47,56 @@ def slice_of(
     rejected: pl.DataFrame | None = None,
     first: int = 100,
     with_offsets: bool = True,
-) -> SliceRows:
-    """A slice of rows whose key is their first column; without columns there is one key."""
+) -> TaskRows:
+    """A task with one slice of rows, whose key is their first column; without columns there is
+    one key.
+    """
     rows = columns.height
     key_hash = xxhash64([columns.to_series(0)]) if columns.width else np.zeros(rows, np.int64)
-    event_us = pl.Series(np.arange(rows) * 10 + number)
+    event_us = pl.Series(np.arange(rows) * 10 + number, dtype=pl.Int64)
     offset = np.arange(first, first + rows)
-    return SliceRows(
+    seen = Seen(
         slice=number,
         source=1,
         partition=2,
+        rows=rows,
+        highest_us=(rows - 1) * 10 + number if rows else None,
+        rejected={} if rejected is None else {"no_event_time": rejected.height},
+    )
+    return TaskRows(
+        seen=(seen,),
         events=event_table(event_us, offset if with_offsets else None, columns),
         key_hash=key_hash,
-        rejected=rejected,
-        rejected_counts={} if rejected is None else {"no_event_time": rejected.height},
+        rejected=() if rejected is None else (rejected,),
     )
 
 
-def shuffled(slices: Sequence[SliceRows], shards: int) -> list[list[pa.RecordBatch]]:
-    """What Spark does: the batches of each shard."""
-    sent = [batch for rows in slices for batch in parcels(rows, shards)]
-    return [[b for b in sent if b.column(0)[0].as_py() == shard] for shard in range(shards)]
+def one_task(slices: Sequence[TaskRows]) -> TaskRows:
+    """The same slices, read by one task, each of a partition of its own."""
+    seen = [structs.replace(each.seen[0], partition=each.seen[0].slice) for each in slices]
+    return TaskRows(
+        seen=tuple(seen),
+        events=pl.concat(each.events for each in slices),
+        key_hash=np.concatenate([each.key_hash for each in slices]),
+        rejected=(),
+    )
 
 
-def received(slices: Sequence[SliceRows], shards: int) -> list[Arrived]:
-    numbers = frozenset(rows.slice for rows in slices)
-    keys = ["user"] if ".user" in slices[0].events.columns else []
-    return [arrived(iter(batches[::-1]), keys, numbers) for batches in shuffled(slices, shards)]
+def shuffled(tasks: Sequence[TaskRows], shards: int) -> list[list[pa.RecordBatch]]:
+    """What Spark does: the rows of each shard, each in a batch of its own."""
+    sent = [
+        batch.slice(nth, 1)
+        for rows in tasks
+        for batch in parcels(rows, shards)
+        for nth in range(len(batch))
+    ]
+    return [[b for b in sent if b["shard"][0].as_py() == shard] for shard in range(shards)]
+
+
+def received(tasks: Sequence[TaskRows], shards: int) -> list[Arrived]:
+    numbers = frozenset(seen.slice for rows in tasks for seen in rows.seen)
+    keys = ["user"] if ".user" in tasks[0].events.columns else []
+    return [arrived(iter(batches[::-1]), keys, numbers) for batches in shuffled(tasks, shards)]
 
 
 def taken_in(batches: Iterator[pa.RecordBatch], expecting: frozenset[int] | None) -> Arrived:
@@ -81,7 +108,7 @@ def everything(came: Sequence[Arrived]) -> pl.DataFrame:
     tables = [
         each.columns.with_columns(pl.Series("#us", each.event_us), pl.Series("#", each.offset))
         for shard in came
-        for each in shard.events
+        for each in shard.events.values()
         if len(each)
     ]
     return pl.concat(tables).sort("#")
@@ -101,7 +128,7 @@ def test_columns_of_every_type_arrive_as_they_were_sent(shards: int) -> None:
 def test_every_row_reaches_the_shard_that_owns_its_key(shards: int) -> None:
     users = pl.DataFrame({"user": [f"user {n}" for n in range(300)]})
     for shard in received([slice_of(users)], shards):
-        for events in shard.events:
+        for events in shard.events.values():
             own = shard_of(key_group(events.key_hash), shards)
             assert (own == shard.shard).all()
             assert (events.lane == (1 << 32 | 2)).all()
@@ -116,7 +143,7 @@ def test_many_rows_travel_in_blobs_of_a_bounded_size(
     users = pl.DataFrame({"user": [f"user {n % 7}" for n in range(500)]})
     slices = [slice_of(users, 0), slice_of(users, 1, first=1000)]
     sent = shuffled(slices, 2)
-    several = max(batch.column(3)[0].as_py() for shard in sent for batch in shard)
+    several = max(batch["parts"][0].as_py() for shard in sent for batch in shard)
     assert (several > 1) == (size < 1 << 20)
     table = everything(received(slices, 2))
     assert table["#"].to_list() == [*range(100, 600), *range(1000, 1500)]
@@ -128,11 +155,8 @@ def test_rows_sent_without_offsets_arrive_in_their_order(monkeypatch: pytest.Mon
     users = pl.DataFrame({"user": ["ann"] * 100, "nth": [*range(100)]})
     slices = [slice_of(users, number, with_offsets=False) for number in (1, 0)]
     (came,) = received(slices, 1)
-    assert len(came.events) > 4
-    offsets = np.concatenate([events.offset for events in came.events])
-    assert (np.diff(offsets) > 0).all()
-    nth = pl.concat([events.columns for events in came.events])["nth"]
-    assert nth.to_list() == [*range(100), *range(100)]
+    assert (np.diff(came.events[1].offset) > 0).all()
+    assert came.events[1].columns["nth"].to_list() == [*range(100), *range(100)]
 
 
 def test_a_slice_without_rows_is_heard_of_in_every_shard() -> None:
@@ -142,17 +166,85 @@ def test_a_slice_without_rows_is_heard_of_in_every_shard() -> None:
         assert came.seen[1].highest_us == 41
 
 
+def dealt(slices: int, tasks: int) -> list[TaskRows]:
+    """1000 rows, cut into slices that are dealt out to tasks."""
+    users = pl.DataFrame({"user": [f"user {n}" for n in range(1000)]})
+    cuts = [1000 * nth // slices for nth in range(slices + 1)]
+    made = [
+        slice_of(users[begin:end], nth, first=begin)
+        for nth, (begin, end) in enumerate(pairwise(cuts))
+    ]
+    return [one_task(made[nth::tasks]) for nth in range(tasks)]
+
+
+@pytest.mark.parametrize("with_offsets", [True, False])
+def test_slices_of_several_tasks_arrive_in_their_order(with_offsets: bool) -> None:
+    names = ["d", "a", "b", "c", "e"]
+    slices = [
+        slice_of(
+            pl.DataFrame({"user": [f"{name}{n}" for n in range(nth)]}, schema={"user": pl.String}),
+            nth,
+            first=10 * nth,
+            with_offsets=with_offsets,
+        )
+        for nth, name in enumerate(names)
+    ]
+    tasks = [one_task([slices[0], slices[2], slices[4]]), one_task([slices[1], slices[3]])]
+    (came,) = received(tasks, 1)
+    events = came.events[1]
+    assert events.columns["user"].to_list() == [
+        "a0",
+        "b0",
+        "b1",
+        "c0",
+        "c1",
+        "c2",
+        "e0",
+        "e1",
+        "e2",
+        "e3",
+    ]
+    assert events.lane.tolist() == [1 << 32 | nth for nth in range(5) for _ in range(nth)]
+    if with_offsets:
+        assert events.offset.tolist() == [10 * nth + n for nth in range(5) for n in range(nth)]
+    assert (np.diff(events.offset) > 0).all()
+    assert sorted(seen.slice for seen in came.seen) == [*range(5)]
+
+
+def test_a_task_sends_each_shard_one_parcel_of_all_its_slices() -> None:
+    tasks = dealt(slices=500, tasks=3)
+    sent = [batch for rows in tasks for batch in parcels(rows, 64)]
+    assert sum(batch.num_rows for batch in sent) == 3 * 64
+    assert len(sent) == 3
+    table = everything(received(tasks, 64))
+    assert table["user"].to_list() == [f"user {n}" for n in range(1000)]
+
+
+def test_many_slices_cost_little_more_than_few() -> None:
+    """Seconds of CPU of the same rows, tasks and shards: the best of three, whatever else runs."""
+
+    def seconds(slices: int) -> float:
+        tasks = dealt(slices, 32)
+        began = time.process_time()
+        received(tasks, 32)
+        return time.process_time() - began
+
+    seconds(32)
+    few, many = (min(seconds(slices) for _ in range(3)) for slices in (32, 1000))
+    assert many < 3 * few
+
+
 def test_rows_without_columns_are_counted() -> None:
     nothing = pl.DataFrame(height=3)
     (came,) = received([slice_of(nothing)], 1)
-    assert [len(events) for events in came.events] == [3]
+    assert [len(events) for events in came.events.values()] == [3]
     assert came.seen[0].rows == 3
 
 
 def test_rejected_rows_travel_in_blobs_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_BLOB_BYTES", 1)
     rejected = ALL.with_columns(reason=pl.lit("no_event_time"))
-    sent = [*parcels(slice_of(ALL, 0, rejected=rejected), 1)]
+    (sent,) = shuffled([slice_of(ALL, 0, rejected=rejected)], 1)
     assert sorted(batch["part"][0].as_py() for batch in sent) == [-5, -4, -3, -2, -1, 0, 1, 2, 3, 4]
     came = arrived(iter(sent[::-1]), ["user"], frozenset([0]))
     assert pl.concat(came.rejected).equals(rejected)
@@ -170,11 +262,13 @@ def test_rejected_rows_reach_one_shard_and_their_count_all() -> None:
         assert [dict(seen.rejected) for seen in shard.seen] == [{"no_event_time": 5}] * 3
 
 
-def test_all_shards_hear_the_same_of_a_slice_and_other_rows_are_told_apart() -> None:
-    came = received([slice_of(ALL)], 3)
+def test_all_shards_have_the_same_digest_and_of_other_rows_another_one() -> None:
+    came = received([slice_of(ALL, 0), slice_of(ALL, 1)], 3)
     assert [shard.seen for shard in came] == [came[0].seen] * 3
-    other = received([slice_of(ALL.with_columns(good=pl.lit(False)))], 3)
-    assert other[0].seen != came[0].seen
+    assert [shard.digest for shard in came] == [came[0].digest] * 3
+    other = received([slice_of(ALL, 0), slice_of(ALL.with_columns(good=pl.lit(False)), 1)], 3)
+    assert other[0].seen == came[0].seen
+    assert other[0].digest != came[0].digest
 
 
 def test_the_same_slice_gives_the_same_bytes() -> None:
@@ -207,7 +301,7 @@ def test_slices_that_only_spark_knows_are_taken_as_they_come() -> None:
 
 def test_a_part_that_comes_twice_fails_the_epoch() -> None:
     (batches,) = shuffled([slice_of(ALL)], 1)
-    with pytest.raises(InconsistentEpoch, match="part 0 of slice 0 came twice"):
+    with pytest.raises(InconsistentEpoch, match=r"part 0 of slices \[0\] came twice"):
         taken_in(iter([*batches, *batches]), frozenset({0}))
 
 
@@ -233,14 +327,14 @@ def test_a_slice_that_was_read_twice_with_other_rows_fails_the_epoch(
     (first,) = shuffled([slice_of(many)], 1)
     (again,) = shuffled([slice_of(many.with_columns(good=~pl.col("good")))], 1)
     assert len(first) == len(again) > 1
-    with pytest.raises(InconsistentEpoch, match="slice 0 was read twice, with different results"):
+    with pytest.raises(InconsistentEpoch, match=r"slices \[0\] were read twice, with"):
         taken_in(iter([first[0], *again[1:]]), frozenset({0}))
 
 
 def test_a_header_that_belongs_to_another_slice_is_not_believed() -> None:
     (batches,) = shuffled([slice_of(ALL, 0), slice_of(ALL, 1)], 1)
-    with pytest.raises(InconsistentEpoch):
-        taken_in(iter([*batches, spoiled(batches, slice=2)]), frozenset({0, 1}))
+    with pytest.raises(InconsistentEpoch, match=r"slices \[0\] came of more than one task"):
+        taken_in(iter([*batches, spoiled(batches, task=2)]), frozenset({0, 1}))
 
 
 @given(
@@ -258,7 +352,7 @@ def test_any_rows_arrive_exactly_once(tables: list[list[str | None]], shards: in
     found = sorted(
         (offset, user)
         for shard in came
-        for events in shard.events
+        for events in shard.events.values()
         for offset, user in zip(
             events.offset.tolist(), events.columns["user"].to_list(), strict=True
         )

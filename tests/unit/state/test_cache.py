@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,10 @@ import pytest
 from tidegate.core.hashing import key_group, key_groups_of, place
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.segments import Segment
+from tidegate.core.stacks import Stack
 from tidegate.errors import StateLost
 from tidegate.state import cache
+from tidegate.state.cache import At
 from tidegate.state.protocol import Entry, Part
 
 
@@ -68,49 +71,83 @@ def entry(part: Part, owned: range = range(256)) -> Entry:
     return Entry(part=part, first_group=owned.start, end_group=owned.stop)
 
 
+def held(
+    depot: CountingDepot,
+    entries: Sequence[Entry],
+    *others: Sequence[Entry],
+    epoch: int = 1,
+    limit_bytes: int = 1 << 30,
+) -> Stack[Any]:
+    """The stack of the first of several shards."""
+    stacks = [entries, *others]
+    return cache.held_stack(depot, stacks, 0, at=At(1, epoch), limit_bytes=limit_bytes)
+
+
 def test_a_segment_is_fetched_once() -> None:
     depot = CountingDepot()
     one = entry(staged(depot, "a"))
-    first = cache.held_stack(depot, [one], range(256))
-    again = cache.held_stack(depot, [one], range(256))
+    first, again = held(depot, [one]), held(depot, [one], epoch=2)
     assert depot.fetched == [one.part.name]
     assert first.segments[0] is again.segments[0]
 
 
 def test_what_is_missing_is_fetched_and_what_is_replaced_is_dropped() -> None:
-    depot = CountingDepot()
+    depot = CountingDepot(far=True)
     old, new = entry(staged(depot, "a")), entry(staged(depot, "b", seed=1))
-    cache.held_stack(depot, [old], range(256))
-    cache.held_stack(depot, [old, new], range(256))
-    cache.held_stack(depot, [new], range(256))
-    cache.held_stack(depot, [old], range(256))
+    held(depot, [old], epoch=1)
+    held(depot, [old, new], epoch=2)
+    both_bytes = cache.kept_bytes()
+    held(depot, [new], epoch=3)
+    assert cache.kept_bytes() == both_bytes / 2
+    held(depot, [old], epoch=4)
     assert depot.fetched == [old.part.name, new.part.name, old.part.name]
+
+
+def test_what_other_shards_have_replaced_is_dropped_too() -> None:
+    depot = CountingDepot(far=True)
+    (mine, theirs), newer = halves(depot, "a"), halves(depot, "b")[1]
+    held(depot, [theirs], [mine], epoch=1)
+    held(depot, [mine], [theirs], epoch=2)
+    assert cache.kept_bytes() == heap_bytes(mine) + heap_bytes(theirs)
+    held(depot, [mine], [newer], epoch=3)
+    assert cache.kept_bytes() == heap_bytes(mine)
+
+
+def halves(depot: CountingDepot, attempt: str) -> tuple[Entry, Entry]:
+    """Segments of the two halves of all key groups, each a part of its own."""
+    first, second = staged(depot, attempt + "0"), staged(depot, attempt + "1")
+    return entry(first, range(128)), entry(second, range(128, 256))
+
+
+def heap_bytes(entry: Entry) -> int:
+    """What was fetched, and the places that kernels compute."""
+    return entry.part.bytes + 8 * len(segment().within(range(entry.first_group, entry.end_group)))
 
 
 def test_losing_the_cache_loses_nothing() -> None:
     depot = CountingDepot()
     one = entry(staged(depot, "a"))
-    before = cache.held_stack(depot, [one], range(256)).segments[0].rows
+    before = held(depot, [one]).segments[0].rows
     cache.forget_all()
-    assert cache.held_stack(depot, [one], range(256)).segments[0].rows.equals(before)
+    assert held(depot, [one]).segments[0].rows.equals(before)
     assert depot.fetched == [one.part.name] * 2
 
 
 def test_another_run_of_the_same_shard_is_not_mistaken_for_this_one() -> None:
     depot = CountingDepot()
     ours, theirs = entry(staged(depot, "a")), entry(staged(depot, "b", seed=1))
-    cache.held_stack(depot, [theirs], range(256))
-    held = cache.held_stack(depot, [ours], range(256))
-    assert held.segments[0].rows.equals(segment(seed=0).rows)
+    held(depot, [theirs])
+    assert held(depot, [ours]).segments[0].rows.equals(segment(seed=0).rows)
 
 
 def test_two_depots_do_not_share_segments() -> None:
     one, other = CountingDepot("one"), CountingDepot("other")
     part = entry(staged(one, "a", seed=0))
     staged(other, "a", seed=1)
-    cache.held_stack(one, [part], range(256))
-    held = cache.held_stack(other, [part], range(256))
-    assert held.segments[0].rows.equals(segment(seed=1).rows)
+    held(one, [part])
+    assert held(other, [part], epoch=2).segments[0].rows.equals(segment(seed=1).rows)
+    held(one, [part], epoch=3)
+    assert one.fetched == [part.part.name]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5])
@@ -120,46 +157,65 @@ def test_after_a_change_of_layout_each_shard_has_the_rows_of_its_key_groups(shar
     found = []
     for shard in range(shards):
         owned = key_groups_of(shard, shards)
-        (held,) = cache.held_stack(depot, [entry(part, owned)], owned).segments
-        groups = key_group(held.rows["key_hash"].to_numpy())
+        (of_shard,) = held(depot, [entry(part, owned)]).segments
+        groups = key_group(of_shard.rows["key_hash"].to_numpy())
         assert set(groups.tolist()) <= set(owned)
-        found.append(held.rows)
+        found.append(of_shard.rows)
     assert pl.concat(found).equals(segment().rows)
 
 
 def test_a_part_that_is_gone_is_said_to_be_lost() -> None:
     missing = entry(Part(name="1-1-x-segment", bytes=1, checksum=0))
     with pytest.raises(StateLost, match="1-1-x-segment"):
-        cache.held_stack(CountingDepot(), [missing], range(256))
+        held(CountingDepot(), [missing])
 
 
-def test_only_so_many_shards_are_kept() -> None:
-    depot = CountingDepot()
-    part = staged(depot, "a")
-    for shard in range(100):
-        cache.held_stack(depot, [entry(part)], range(shard, shard + 1))
-    assert len(cache._HELD) == cache._SHARDS
+def test_what_was_not_used_for_longest_is_let_go_at_the_limit() -> None:
+    depot = CountingDepot(far=True)
+    stacks = [[entry(staged(depot, attempt))] for attempt in "abc"]
+    limit_bytes = 2 * heap_bytes(stacks[0][0])
+
+    def use(shard: int) -> None:
+        cache.held_stack(depot, stacks, shard, at=At(1, 1), limit_bytes=limit_bytes)
+        assert cache.kept_bytes() <= limit_bytes
+
+    for shard in (0, 1, 0, 2, 0, 1):
+        use(shard)
+    a, b, c = (stack[0].part.name for stack in stacks)
+    assert depot.fetched == [a, b, c, b]
+
+
+def test_the_segments_of_one_shard_stay_however_small_the_limit_is() -> None:
+    depot = CountingDepot(far=True)
+    one, other = [[entry(staged(depot, name)) for name in names] for names in ("ab", "cd")]
+    for _ in range(2):
+        assert len(held(depot, one, other, limit_bytes=1).segments) == 2
+    assert depot.fetched == [each.part.name for each in one]
+    held(depot, other, one, limit_bytes=1)
+    assert cache.kept_bytes() == sum(map(heap_bytes, other))
+
+
+def test_a_mapped_file_is_no_memory_of_the_worker_but_what_is_computed_of_it_is() -> None:
+    depot = CountingDepot(far=False)
+    held(depot, [entry(staged(depot, "a"))])
+    assert cache.kept_bytes() == 8 * 1000
 
 
 def test_what_a_worker_staged_is_not_fetched_from_afar() -> None:
     depot, near = CountingDepot("far", far=True), CountingDepot("near")
     for each in (depot, near):
-        part = staged(each, "a")
-        cache.remember(each, part, each.blobs[part.name])
-        entry = Entry(part=part, first_group=0, end_group=256)
-        (found,) = cache.held_stack(each, [entry], range(256)).segments
+        mine = entry(staged(each, "a"))
+        cache.remember(each, mine, each.blobs[mine.part.name], at=At(1, 1))
+        (found,) = held(each, [mine], epoch=2).segments
         assert found.rows.equals(segment().rows)
-    assert (depot.fetched, near.fetched) == ([], [part.name])
+    assert (depot.fetched, near.fetched) == ([], [mine.part.name])
 
 
-def test_a_worker_does_not_keep_more_of_its_own_than_it_should(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_staged_and_not_committed_is_let_go_in_the_next_epoch() -> None:
     depot = CountingDepot(far=True)
-    parts = [staged(depot, attempt) for attempt in "abc"]
-    monkeypatch.setattr(cache, "_FRESH_BYTES", 2 * parts[0].bytes)
-    for part in parts:
-        cache.remember(depot, part, depot.blobs[part.name])
-    entries = [Entry(part=part, first_group=0, end_group=256) for part in parts]
-    cache.held_stack(depot, entries, range(256))
-    assert depot.fetched == [parts[0].name]
+    twin = entry(staged(depot, "a"))
+    cache.remember(depot, twin, depot.blobs[twin.part.name], at=At(1, 1))
+    held(depot, [], epoch=1)
+    assert cache.kept_bytes() == heap_bytes(twin)
+    held(depot, [], epoch=2)
+    assert cache.kept_bytes() == 0

@@ -115,6 +115,13 @@ def test_a_window_is_what_it_was(window: dict[str, Any]) -> None:
     assert list(found.keys) == list(written.group_by)
 
 
+def test_an_operator_that_has_a_name_of_before_the_rule_for_names_is_still_read() -> None:
+    fields = pipeline(window=TUMBLING).fingerprint_fields({"clicks": COLUMNS})
+    (window,) = fields["operators"].values()
+    found = stored_operator({**fields, "operators": {"per minute/../x": window}})
+    assert found.id == "per minute/../x"
+
+
 @pytest.mark.parametrize("join", JOINS)
 def test_a_join_is_what_it_was(join: dict[str, Any]) -> None:
     made = pipeline(join=join)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,14 @@ def change(folder: Path, statement: str) -> None:
     with connection:
         connection.execute(statement)
     connection.close()
+
+
+def rights(folder: Path) -> dict[str, str]:
+    """What others may do with the folder, and with each file and folder in it."""
+    return {
+        str(path.relative_to(folder.parent)): stat.filemode(path.stat().st_mode)
+        for path in (folder, *folder.rglob("*"))
+    }
 
 
 class Refuses:
@@ -305,3 +314,40 @@ def test_a_half_written_part_cannot_be_committed(store: SqliteStore, tmp_path: P
         store.commit(token, manifest(1, [part]))
     with pytest.raises(StateLost, match="was not staged"):
         store.commit(token, manifest(1, outputs=[output(changed(part, {"name": "1-1-x-y"}))]))
+
+
+# --- who may read it ------------------------------------------------------------------------
+
+
+def test_a_folder_of_state_is_for_its_owner_alone(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "new" / "state", "clicks")
+    stage(store.depot, store.open().token, 1, b"state")
+    found = rights(tmp_path / "new" / "state")
+    store.close()
+    folders = {path for path, mode in found.items() if mode.startswith("d")}
+    assert {"state", "state/locks", "state/parts"} < folders
+    assert {"state/tidegate.db", "state/tidegate.db-wal", "state/tidegate.db-shm"} < {*found}
+    assert {found[path] for path in folders} == {"drwx------"}
+    assert {found[path] for path in found.keys() - folders} == {"-rw-------"}
+    (tmp_path / "usual").mkdir()
+    assert _mode(tmp_path / "new") == _mode(tmp_path / "usual")
+
+
+def test_state_that_others_could_read_is_closed_to_them_and_the_folder_above_is_left_alone(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    store.open()
+    store.close()
+    opened_up = [tmp_path, *tmp_path.rglob("*")]
+    for path in opened_up:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (tmp_path / "tidegate.db-wal").touch(0o644)
+    store.open()
+    found = {path.name: mode for path, mode in zip(opened_up, map(_mode, opened_up), strict=True)}
+    assert found[tmp_path.name] == 0o755
+    assert [found["parts"], found["locks"], found["tidegate.db"]] == [0o700, 0o700, 0o600]
+    assert _mode(tmp_path / "tidegate.db-wal") == 0o600
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)

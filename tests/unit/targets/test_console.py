@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.unit.targets.contract import (
+from tests.contracts.targets import (
     Outlet,
     TargetContract,
     all_types,

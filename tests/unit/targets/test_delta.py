@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,9 +13,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from polars.testing import assert_frame_equal
 
-from tests.unit.targets.contract import (
+from tests.contracts.targets import (
     IDENTITY,
     Outlet,
+    OwnershipContract,
     TableContract,
     UpsertContract,
     all_types,
@@ -23,10 +25,12 @@ from tests.unit.targets.contract import (
     rows,
     stage,
 )
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, LostLease
+from tidegate.incarnation import after_reset
 from tidegate.pipeline import Target
 from tidegate.targets import DeltaWriter, delta, open_target
 from tidegate.targets.delta import application_of
+from tidegate.targets.ownership import claim_targets
 
 
 class Delta(Outlet):
@@ -49,13 +53,13 @@ class DeltaUpserts(Delta):
     mode = "upsert"
 
 
-class TestAppending(TableContract):
+class TestAppending(TableContract, OwnershipContract):
     @pytest.fixture
     def outlet(self, tmp_path: Path) -> Outlet:
         return Delta(tmp_path)
 
 
-class TestUpserting(UpsertContract):
+class TestUpserting(UpsertContract, OwnershipContract):
     @pytest.fixture
     def outlet(self, tmp_path: Path) -> Outlet:
         return DeltaUpserts(tmp_path)
@@ -77,6 +81,49 @@ def test_an_epoch_is_one_commit_with_its_transaction(kind: type[Delta], tmp_path
     table = DeltaTable(outlet.place)
     assert table.version() == 2  # 0 creates it
     assert table.transaction_version("tidegate/orders/i1/window/main") == 2
+
+
+@both
+def test_a_large_epoch_is_several_commits_and_goes_on_after_the_last(
+    kind: type[Delta], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "_PIECE_ROWS", 2)
+    outlet = kind(tmp_path)
+    writer = outlet.open()
+    writer.publish(key(1), [stage(writer, rows(("old", 0, 1), ("ann", 0, 1)))])
+    users = ["ann", "bob", "cid", "dan", "eve"]
+    parts = [stage(writer, rows((user, 0, 2))) for user in users]
+    if writer.takes_retractions:
+        parts.append(stage(writer, ids(("old", 0), ("ann", 0)), "retracted"))
+
+    def lost() -> bytes:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        writer.publish(key(2), [*parts[:2], replace(parts[2], read=lost), *parts[3:]])
+    assert writer.last_epoch(key(2)) == 2  # type: ignore[attr-defined]  # of this target
+    assert outlet.table().height < 7
+    monkeypatch.setattr(delta, "_PIECE_ROWS", 3)
+    for _ in range(2):
+        writer.publish(key(2), parts)
+    there = [] if writer.takes_retractions else [("old", 0, 1), ("ann", 0, 1)]
+    expected = rows(*there, *((user, 0, 2) for user in users))
+    assert_frame_equal(outlet.table(), expected, check_row_order=False)
+    monkeypatch.setattr(delta, "_PIECE_ROWS", 100)
+    writer.publish(key(3), [stage(writer, rows(("fay", 0, 3)))])
+    writer.publish(key(3), [stage(writer, rows(("fay", 0, 4)))])
+    assert outlet.table().filter(user="fay")["n"].to_list() == [3]
+
+
+def test_take_backs_without_a_table_do_not_keep_rows_from_coming(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "_PIECE_ROWS", 2)
+    outlet = DeltaUpserts(tmp_path)
+    writer = outlet.open()
+    gone = stage(writer, ids(("ann", 0), ("bob", 0), ("cid", 0)), "retracted")
+    writer.publish(key(1), [stage(writer, rows(("ann", 0, 1))), gone])
+    assert_frame_equal(outlet.table(), rows(("ann", 0, 1)))
 
 
 @both
@@ -141,6 +188,36 @@ def test_drivers_that_race_from_the_first_epoch_publish_each_once(
     assert failed == []
     expected = rows(*((f"user{n}", n, n) for n in range(1, 6)))
     assert_frame_equal(outlet.table(), expected, check_row_order=False)
+
+
+@both
+def test_a_claim_refuses_whoever_has_read_the_table_before_it(
+    kind: type[Delta], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sleeps between its look at the table and its commit, all through a reset."""
+    outlet = kind(tmp_path)
+    sleeper = outlet.open()
+    sleeper.publish(key(1), [stage(sleeper, rows(("ann", 0, 1)))])
+    claim_targets({"main": sleeper}, "i1")
+    old = [DeltaTable(outlet.place)]
+    claim_targets({"main": outlet.open()}, after_reset("i1"))
+    newest = DeltaWriter._table
+    monkeypatch.setattr(DeltaWriter, "_table", lambda self: old.pop() if old else newest(self))
+    with pytest.raises(LostLease, match="'orders' was taken over"):
+        sleeper.publish(key(2), [stage(sleeper, rows(("bob", 0, 1)))])
+    assert old == []
+    assert_frame_equal(outlet.table(), rows(("ann", 0, 1)))
+
+
+def test_a_table_says_whose_rows_it_has(tmp_path: Path) -> None:
+    writer = Delta(tmp_path).open(pipeline="a/b", channel="late")
+    assert isinstance(writer, DeltaWriter)
+    writer.prepare(rows().schema)
+    for _ in range(2):
+        writer.claim("i1")
+    table = DeltaTable(Delta(tmp_path).place)
+    assert table.metadata().configuration == {"tidegate.owner.a%2Fb/late": "i1"}
+    assert table.version() == 1  # 0 makes the table; the same claim again is none
 
 
 def test_a_merge_is_tried_again_when_others_change_the_table(

@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.unit.targets.contract import (
+from tests.contracts.targets import (
     Outlet,
+    OwnershipContract,
     TableContract,
     TargetContract,
     all_types,
@@ -47,13 +48,13 @@ class Csv(Files):
     format = "csv"
 
 
-class TestParquet(TableContract):
+class TestParquet(TableContract, OwnershipContract):
     @pytest.fixture
     def outlet(self, tmp_path: Path) -> Outlet:
         return Parquet(tmp_path)
 
 
-class TestJson(TargetContract):
+class TestJson(TargetContract, OwnershipContract):
     @pytest.fixture
     def outlet(self, tmp_path: Path) -> Outlet:
         return Json(tmp_path)
@@ -166,6 +167,16 @@ def test_what_is_staged_is_beside_the_folder_and_hidden(out: Path) -> None:
     staged = opened(out).staging.file("p1")
     assert staged.relative_to(out.parent).parts[0] == ".out.tidegate"
     assert staged.name == "p1.parquet"
+
+
+def test_what_is_staged_is_out_of_reach_for_others_and_what_is_published_is_not(out: Path) -> None:
+    writer = opened(out)
+    writer.staging.folder.mkdir(parents=True)  # as earlier versions made it
+    writer.publish(key(1), [stage(writer, rows(("ann", 0, 1)), name="p1")])
+    (published,) = out.iterdir()
+    (usual := out.parent / "usual").touch()
+    assert writer.staging.folder.stat().st_mode & 0o777 == 0o700
+    assert published.stat().st_mode == usual.stat().st_mode
 
 
 def test_publishing_leaves_nothing_staged(out: Path) -> None:

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.unit.targets.contract import all_types
-from tests.unit.targets.kafka_topics import Registry, running_registry
+from tests.contracts.targets import all_types
+from tests.services.kafka.kafka_topics import Registry, running_registry
 from tidegate.errors import BrokerUnavailable, ConfigError
 from tidegate.kafka.registry import number_in, prefix_of, register, schema_by_id
 from tidegate.pipeline import Target

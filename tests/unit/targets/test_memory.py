@@ -7,7 +7,16 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.unit.targets.contract import IDENTITY, Outlet, UpsertContract, ids, key, rows, stage
+from tests.contracts.targets import (
+    IDENTITY,
+    Outlet,
+    OwnershipContract,
+    UpsertContract,
+    ids,
+    key,
+    rows,
+    stage,
+)
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Target
 from tidegate.targets import MemoryWriter, memory_table, open_target
@@ -32,7 +41,7 @@ def outlet(tmp_path: Path) -> Memory:
     return Memory(tmp_path)
 
 
-class TestMemory(UpsertContract):
+class TestMemory(UpsertContract, OwnershipContract):
     @pytest.fixture
     def outlet(self, tmp_path: Path) -> Outlet:
         return Memory(tmp_path)

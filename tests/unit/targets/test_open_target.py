@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.unit.targets.contract import HOSTILE, all_types
+from tests.contracts.targets import HOSTILE, all_types
 from tidegate.pipeline import Target
 from tidegate.pipeline.target import MODES
 from tidegate.targets import NATIVE_FORMATS, open_target

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.unit.targets.contract import IDENTITY, ids, key, rows, stage
+from tests.contracts.targets import IDENTITY, ids, key, rows, stage
 from tidegate.errors import ConfigError, UnreadableSource
 from tidegate.pipeline import Target
 from tidegate.targets import TargetWriter, memory_table, open_target

@@ -1,0 +1,125 @@
+"""Examples do what they say: from Python, from their file, and with the same pipeline in both."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.kafka_broker import KafkaServer
+from tidegate.cli import app
+from tidegate.frontends.toml import load_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[3] / "examples"
+LOCAL = ROOT / "click_sessions"
+"""Windows over frames that somebody holds, without Spark: there is nothing to put into a file."""
+NOTEBOOKS = ROOT / "notebook"
+EXAMPLES = sorted(
+    path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS)
+)
+
+BY_PYTHON = ROOT / "sessions_from_files"
+
+in_each = pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)
+TOPICS = ("clicks", "clicks.rejected", "sessions")
+
+
+@pytest.fixture
+def served(
+    folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """With a broker, where an example needs one."""
+    if not folder.name.endswith("_kafka"):
+        yield
+        return
+    server: KafkaServer = request.getfixturevalue("kafka_server")
+    monkeypatch.setenv("KAFKA_SERVERS", server.servers)
+    yield
+    for topic in TOPICS:
+        server.delete_topic(topic)
+
+
+@in_each
+def test_the_file_and_the_python_of_an_example_are_one_pipeline(folder: Path) -> None:
+    written = load_pipeline(folder / "pipeline.toml").pipeline
+    built = _module(folder).PIPELINE
+    assert written.fingerprint() == built.fingerprint()
+    assert written == built
+
+
+def test_an_example_prints_its_expected_output_from_python(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One of them: the others are the same value from a file, which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    _module(BY_PYTHON).main()
+    assert capsys.readouterr().out == _expected(BY_PYTHON)
+
+
+@pytest.mark.usefixtures("served")
+@in_each
+def test_an_example_prints_its_expected_output_when_the_command_runs_it(
+    folder: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _module(folder).main(_by_command(folder / "pipeline.toml"))
+    assert capsys.readouterr().out == _expected(folder)
+
+
+def test_an_example_can_be_run_as_a_script(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(_script(LOCAL))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == _expected(LOCAL)
+
+
+def _script(folder: Path) -> Path:
+    (script,) = folder.glob("*.py")
+    return script
+
+
+def _module(folder: Path) -> ModuleType:
+    script = _script(folder)
+    spec = importlib.util.spec_from_file_location(f"example_{folder.name}", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _expected(folder: Path) -> str:
+    return (folder / "expected_output.txt").read_text()
+
+
+def _by_command(file: Path) -> Callable[..., None]:
+    """What an example calls to run its pipeline: `tidegate run`, with settings as options."""
+
+    def run(**settings: Any) -> None:
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+        done = CliRunner().invoke(app, ["run", str(file), *options])
+        assert done.exit_code == 0, done.output
+
+    return run

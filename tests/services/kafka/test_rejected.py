@@ -1,0 +1,113 @@
+"""Records that are turned away, with all that is known of them, and what the others cost."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Message
+
+from tests.kafka_broker import KafkaServer
+from tests.services.kafka.topics import Topics
+from tests.unit.spark.test_planning import COLUMNS, TRAITS, window
+from tidegate import Pipeline, Source, StateStore, Target, Watermark
+from tidegate.kafka.headers import Headers, headers_of
+from tidegate.sources import kafka_rows, kafka_slices
+from tidegate.spark import map_task
+from tidegate.spark.job import Feed, _map_order
+from tidegate.spark.orders import PlannedSlice, Standing
+from tidegate.spark.planning import plan_of, standing_order
+from tidegate.spark.wire import table_of
+from tidegate.state.library import library_version
+
+RECORDS = [
+    b'{"user": "ann", "at": "1970-01-01T00:00:01Z", "page": "/", "more": 1.5}',
+    b'{"user": "bob", "at": "1970-01-02T00:00:01Z", "page": "/", "more": "much"}',  # in the future
+    b"{junk",
+    b'{"user": "ann", "at": "1970-01-01T00:00:02Z", "page": "/", "more": 2.5}',
+    b'{"user": "cid", "page": "/a", "more": 3.5}',
+    b'{"user": 5, "at": "1970-01-01T00:00:02Z"}',
+    None,
+]
+"""Of which the first and the fourth are admitted."""
+
+
+def standing(topics: Topics) -> Standing:
+    """A pipeline over them that keeps only what it rejects."""
+    memory = Target(format="memory")
+    pipeline = Pipeline(
+        name="p",
+        sources=[Source(name="clicks", format="memory", event_time="at", options={"name": "x"})],
+        operators=[window()],
+        target=memory,
+        channels={"rejected": memory},
+        watermark=Watermark(max_future_skew_ms=60_000),
+        state_store=StateStore(),
+    )
+    found = {"clicks": topics.reader.columns()}
+    plan = plan_of(pipeline, found, {"clicks": TRAITS})
+    order = standing_order(plan, shards=2, depot=None, library_version=library_version())  # type: ignore[arg-type]  # nothing is stored
+    topics.reader.decide_by(order.sources[0].read)
+    return order
+
+
+def mapped(order: Standing, topics: Topics) -> list[pa.RecordBatch]:
+    """What the tasks of a poll send."""
+    polled = topics.poll()
+    planned = tuple(PlannedSlice(source=0, slice=each) for each in polled.slices)
+    feed = Feed(source=0, slices=planned, tasks=polled.tasks)
+    numbers = pa.RecordBatch.from_pydict({"id": [*range(len(polled.tasks or ()))]})
+    plan = _map_order(order.packed, 60_000_000, [feed])
+    return [*map_task.map_slices(pickle.dumps(plan), iter([numbers]))]
+
+
+@pytest.fixture
+def topics(kafka_server: KafkaServer) -> Topics:
+    """A topic of two partitions, each with all kinds of records."""
+    topic = kafka_server.new_topic(2)
+    for partition in range(2):
+        keys = [b"%d" % nth for nth, _ in enumerate(RECORDS)]
+        headers = [{"trace": each} for each in keys]
+        kafka_server.produce(topic, RECORDS, keys=keys, headers=headers, partition=partition)
+    return Topics(kafka_server, {"topic": topic}, columns=COLUMNS)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 50_000])
+def test_what_is_sent_is_the_same_whether_columns_are_spared_or_not(
+    topics: Topics, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_slices, "_DECODED_AT_ONCE", at_once)
+    order = standing(topics)
+    (source,) = order.sources
+    assert source.needed is not None
+    everything = replace(order, sources=(replace(source, needed=None),))
+    assert mapped(order, topics) == mapped(everything, topics)
+
+
+def test_headers_are_made_only_of_records_that_are_rejected(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int | None, int | None]] = []
+
+    def counted(message: Message) -> Headers | None:
+        made.append((message.partition(), message.offset()))
+        return headers_of(message)
+
+    monkeypatch.setattr(kafka_rows, "headers_of", counted)
+    order = standing(topics)
+    sent = mapped(order, topics)
+    rejected = [1, 2, 4, 5, 6]
+    assert sorted(made) == [(partition, offset) for partition in range(2) for offset in rejected]
+    assert headers_in(sent) == [f'{{"trace": "{offset}"}}' for offset in rejected] * 2
+
+
+def headers_in(sent: Sequence[pa.RecordBatch]) -> list[str]:
+    """Those of all rejected rows."""
+    rejected = pa.Table.from_batches(sent).filter(pc.field("part") < 0)
+    tables = [table_of(blob.as_buffer()) for blob in rejected["blob"]]
+    headers: list[str] = pa.concat_tables(tables)["kafka_headers"].to_pylist()
+    return headers
