@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from tidegate.errors import SourceChanged
 from tidegate.pipeline.validation import is_text
 from tidegate.sources.file_identity import FileIdentity, unreadable
+from tidegate.sources.known_paths import KnownPaths
 
 _HIDDEN: Final = ("_", ".")
+_AT_ONCE: Final = 5_000
 _UNFINISHED: Final = (".tmp", ".inprogress", "._COPYING_", ".crc")
 
 
@@ -50,51 +53,56 @@ class Listing:
         """The path that should exist and does not."""
         return None if os.path.exists(self.anchor) else self.anchor
 
-    def files(self, but: Container[str] = ()) -> Iterator[FileIdentity]:
+    def files(self, but: KnownPaths | None = None) -> Iterator[FileIdentity]:
         """The files as they are now, in no order, without the paths in `but`.
 
         Raises `SourceChanged` if the folder is gone: a lost mount must not look like a source
         that has nothing to read.
         """
+        known = but or KnownPaths()
+        paths = self._paths(known)
+        while some := [*islice(paths, _AT_ONCE)]:
+            for path in known.unknown(some):
+                yield from _identified(path)
+
+    def _paths(self, known: KnownPaths) -> Iterator[str]:
         path = self.absolute
         if os.path.isfile(path):
-            yield from _identified(path, but)
+            yield path
         elif os.path.isdir(path):
-            yield from self._inside(path, but)
+            yield from self._inside(path)
         elif self.anchor != path:
-            yield from self._matching(path, but)
-        elif path not in but:  # a single file that is in the log may be gone: it has been read
+            yield from self._matching(path)
+        elif known.unknown([path]):  # a single file that is in the log may be gone: it was read
             raise _gone(path)
 
-    def _matching(self, pattern: str, but: Container[str]) -> Iterator[FileIdentity]:
+    def _matching(self, pattern: str) -> Iterator[str]:
         if not os.path.isdir(self.anchor):
             raise _gone(self.anchor)
         for path in glob.iglob(pattern, recursive=True):
             if _skipped(os.path.basename(path)):
                 continue
             if os.path.isdir(path):
-                yield from self._inside(path, but)
+                yield from self._inside(path)
             else:
-                yield from _identified(path, but)
+                yield path
 
-    def _inside(self, folder: str, but: Container[str]) -> Iterator[FileIdentity]:
+    def _inside(self, folder: str) -> Iterator[str]:
         for entry in _entries(folder):
             if _skipped(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 if self.recursive:
-                    yield from self._inside(entry.path, but)
+                    yield from self._inside(entry.path)
             elif entry.is_file():
-                yield from _identified(entry.path, but)
+                yield entry.path
 
 
 def _skipped(name: str) -> bool:
     return name.startswith(_HIDDEN) or name.endswith(_UNFINISHED)
 
 
-def _identified(path: str, but: Container[str]) -> Iterator[FileIdentity]:
-    if path in but:
-        return
+def _identified(path: str) -> Iterator[FileIdentity]:
     if not is_text(path):
         shown = path.encode(errors="replace").decode()
         raise unreadable(shown, "found a name that is not UTF-8", "give the file another name")
@@ -106,12 +114,12 @@ def _identified(path: str, but: Container[str]) -> Iterator[FileIdentity]:
         raise unreadable(path, str(error)) from error
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return [*entries]
+            yield from entries
     except FileNotFoundError:
-        return []
+        return
     except OSError as error:
         raise unreadable(folder, str(error), "let the pipeline's user list it") from error
 

@@ -5,18 +5,20 @@
 The log is the order in which files are read. A file enters it in the poll that plans its first
 row, and is committed with it, so the log never runs ahead of the offset: what a run has seen
 and not planned is found again by the next. A file in the log is not taken again, whatever
-becomes of it; until it is read to its end it has to stay what it was. Of files that are read and
-committed only path and size are remembered. They are looked at now and then, some in each poll:
-rows that were added to one are nobody's.
+becomes of it; until it is read to its end it has to stay what it was. The log stays in the store:
+of a file that is read and committed, 16 bytes are remembered. The last ones are looked at now and
+then, some in each poll: rows that were added to one are nobody's.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from typing import NamedTuple, Self
 
 from tidegate.errors import ConfigError, Problem, SourceChanged, UnreadableSource
 from tidegate.eventtime import steady_us, us_of_ms
@@ -28,16 +30,34 @@ from tidegate.sources.file_options import FileOptions
 from tidegate.sources.file_planning import Position, share, take
 from tidegate.sources.file_settling import Settling
 from tidegate.sources.file_slice import FileSlice
+from tidegate.sources.known_paths import KnownPaths
 from tidegate.sources.line_files import first_lines
 from tidegate.sources.protocol import LogEntry, Offset, Polled, SampledNames
 
 _SAMPLED_LINES = 500
 """Of a file."""
 
-logger = logging.getLogger("tidegate")
-
 _LOOKED_BACK_AT = 100
 """So many of the files that were read are looked at in each poll."""
+
+_LOOKED_BACK_ON = 10_000
+"""So many of the files that were read are looked at at all: the last ones."""
+
+logger = logging.getLogger("tidegate")
+
+
+class _Logged(NamedTuple):
+    """A file of the log."""
+
+    file: FileIdentity
+    rows: int | None
+
+    @classmethod
+    def from_entry(cls, entry: LogEntry) -> Self:
+        return cls(FileIdentity.from_entry(entry), entry["rows"])
+
+    def to_entry(self) -> dict[str, object]:
+        return {**self.file.to_entry(), "rows": self.rows}
 
 
 class FilesReader:
@@ -51,13 +71,13 @@ class FilesReader:
         self._columns = _logged_columns(log) if spec.columns is None else dict(spec.columns)
         self._inferred = spec.columns is None
         self._format = self._options.file_format(tuple(self._columns or ()) or None)
-        self._log = {place: FileIdentity.from_entry(entry) for place, entry in enumerate(log)}
+        self._stored = log
+        self._log: dict[int, _Logged] = {}
+        """By place: the files that are being read."""
         self._behind_log = len(log)
         """The place of the next file."""
-        self._forgotten = 0
-        """The places before this one are read and committed."""
-        self._done: list[tuple[str, int]] = []
-        """Path and size of the files at these places."""
+        self._done: deque[tuple[str, int]] | None = None
+        """Path and size of the last files that are read and committed; None: not known yet."""
         self._check(dict(spec.columns or {}))
         self._steady = steady
         self._settling = Settling(settle_us=us_of_ms(self._options.settle_ms))
@@ -65,8 +85,7 @@ class FilesReader:
         self._there: dict[str, FileIdentity] | None = None
         self._next_looked_back_at = -1
         self._grown: set[str] = set()
-        self._rows: dict[int, int | None] = {n: e["rows"] for n, e in enumerate(log)}
-        self._known = {file.path for file in self._log.values()}
+        self._known = KnownPaths(entry["path"] for entry in log)
         self._measures: dict[int, Measure] = {}
 
     def columns(self) -> Mapping[str, str]:
@@ -93,7 +112,7 @@ class FilesReader:
         """The next rows behind `since`, from files that are finished."""
         start = self._position(since)
         self._settling.observe(self._found(), now_us=now_us, steady_us=self._steady())
-        self._look_back()
+        self._look_back(self._done_before(start.file))
         taken = take(self._rest(start), start, max_rows, self)
         self._forget_before(taken.until)
         return Polled(
@@ -105,11 +124,19 @@ class FilesReader:
 
     def committed(self, until: Offset) -> None:
         """See `Told`: nothing before `until` is asked for any more."""
-        for place in range(self._forgotten, int(until["file"])):
-            self._rows.pop(place, None)
-            if (file := self._log.pop(place, None)) is not None:
-                self._done.append((file.path, file.size))
-        self._forgotten = int(until["file"])
+        done = self._done_before(int(until["file"]))
+        for place in [place for place in self._log if place < int(until["file"])]:
+            file = self._log.pop(place).file
+            done.append((file.path, file.size))
+
+    def _done_before(self, place: int) -> deque[tuple[str, int]]:
+        """The last files that are read, of those before `place` where none is known yet."""
+        if self._done is None:
+            end = min(place, len(self._stored))
+            last = self._stored[max(0, end - _LOOKED_BACK_ON) : end]
+            read = ((entry["path"], entry["size"]) for entry in last)
+            self._done = deque(read, maxlen=_LOOKED_BACK_ON)
+        return self._done
 
     def _found(self) -> list[FileIdentity]:
         """The files that the log does not have, and of which rows may be read in this run."""
@@ -124,10 +151,10 @@ class FilesReader:
                 logger.warning("%s is still being written: left to the next run", file.path)
         return [file for file in found if file.path in self._there]
 
-    def _look_back(self) -> None:
+    def _look_back(self, done: deque[tuple[str, int]]) -> None:
         """Warn of files that have grown since they were read, each once; the newest come first."""
-        for _ in range(min(len(self._done), _LOOKED_BACK_AT)):
-            path, size = self._done[self._next_looked_back_at % len(self._done)]
+        for _ in range(min(len(done), _LOOKED_BACK_AT)):
+            path, size = done[self._next_looked_back_at % len(done)]
             self._next_looked_back_at -= 1
             if path in self._grown:
                 continue
@@ -179,20 +206,25 @@ class FilesReader:
     def _rest(self, start: Position) -> Iterator[FileRange]:
         """What there is to read, file by file; a finished file enters the log when asked for."""
         for place in range(start.file, self._behind_log):
-            verify(self._log[place])
+            verify(self._logged(place).file)
             yield self._range(place, start.at if place == start.file else 0)
         for file in self._settling.settled:
             place = self._behind_log
-            self._rows[place] = self._asked(file)
+            self._log[place] = _Logged(file, self._asked(file))
             self._settling.taken(file.path)
             self._known.add(file.path)
-            self._log[place] = file
             self._behind_log += 1
             yield self._range(place, 0)
 
     def _range(self, place: int, begin: int) -> FileRange:
-        whole = FileRange(file=self._log[place], place=place, begin=0, end=0)
+        whole = FileRange(file=self._logged(place).file, place=place, begin=0, end=0)
         return FileRange(file=whole.file, place=place, begin=begin, end=self.measure(whole).end)
+
+    def _logged(self, place: int) -> _Logged:
+        """A file of the log that is not read to its end."""
+        if place not in self._log:
+            self._log[place] = _Logged.from_entry(self._stored[place])
+        return self._log[place]
 
     def _asked(self, file: FileIdentity) -> int | None:
         try:
@@ -203,7 +235,7 @@ class FilesReader:
 
     def _measured(self, part: FileRange) -> Measure:
         try:
-            return self._format.measure(part.file, self._rows[part.place])
+            return self._format.measure(part.file, self._logged(part.place).rows)
         except OSError as error:
             verify(part.file)
             raise unreadable(part.file.path, str(error)) from error
@@ -221,7 +253,7 @@ class FilesReader:
                 yield self._entry(place)
 
     def _entry(self, place: int) -> LogEntry:
-        entry = {**self._log[place].to_entry(), "rows": self._rows[place]}
+        entry = self._logged(place).to_entry()
         if place == 0 and self._inferred:
             entry["columns"] = dict(self.columns())
         return entry
@@ -237,8 +269,8 @@ class FilesReader:
         """The columns of the first file that can be read: another may be half written."""
         found = self._by_age()
         failure: UnreadableSource | None = None
-        logged = (file for file in [self._log.get(0)] if file in found)
-        for file in chain(logged, found):
+        first = self._logged(0).file if self._behind_log else None
+        for file in chain([first] if first in found else [], found):
             try:
                 if columns := self._format.columns_of(file.path):
                     return columns
@@ -260,9 +292,9 @@ class FilesReader:
         if not self._behind_log and missing:
             hint = f"create {missing}, or correct the path"
             problems.append(Problem("options.path", f"no {missing}", "a path that exists", hint))
-        last = self._log.get(self._behind_log - 1)
-        if last is not None and not self._listing.holds(last.path):
-            problems.append(_moved(self._listing.absolute, last.path))
+        last = self._stored[-1]["path"] if self._behind_log else None
+        if last is not None and not self._listing.holds(last):
+            problems.append(_moved(self._listing.absolute, last))
         if problems:
             raise ConfigError(problems)
 

@@ -8,7 +8,7 @@ through `Store`, which a catalog opens for one pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -115,7 +115,7 @@ class Catalog(Protocol):
         """Where a pipeline stands; None if there is none of this name."""
         ...
 
-    def logs(self, pipeline: str) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+    def logs(self, pipeline: str) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """By source: everything it has discovered, as in `Recovered`."""
         ...
 

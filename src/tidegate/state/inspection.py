@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from tidegate.postgres import need_psycopg
 from tidegate.state.catalog import Catalog, Committed, KeyState
 from tidegate.state.layout import Layout, database_of
 from tidegate.state.lock_watch import held_by
-from tidegate.state.manifest_format import STATE_VERSION, decode, decode_logs, decode_manifest
+from tidegate.state.manifest_format import STATE_VERSION, decode, decode_manifest
 from tidegate.state.parts import SqliteDepot
+from tidegate.state.source_log import SourceLog
 from tidegate.state.sqlite import SqliteStore
 from tidegate.state.sqlite_schema import migrations, queries, version_of
 
@@ -152,10 +154,18 @@ class FolderCatalog:
             return msgspec.convert({**row, "plan": known, "last": last}, Committed)
         return None
 
-    def logs(self, pipeline: str) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    def logs(self, pipeline: str) -> dict[str, SourceLog]:
         """What its sources have discovered."""
-        rows = _rows(self.folder, "find_logs", pipeline=pipeline)
-        return decode_logs((row["source_id"], row["entry"]) for row in rows)
+        return {
+            row["source_id"]: SourceLog(
+                row["entries"], partial(self._log_entries, pipeline, row["source_id"])
+            )
+            for row in _rows(self.folder, "find_logs", pipeline=pipeline)
+        }
+
+    def _log_entries(self, pipeline: str, source: str, first: int, end: int) -> list[str]:
+        wanted = {"pipeline": pipeline, "source": source, "first": first, "end": end}
+        return [row["entry"] for row in _rows(self.folder, "read_log", **wanted)]
 
     def holder(self, pipeline: str) -> str | None:
         """Who has the lock of the pipeline, if it is held by a process of this machine."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from tidegate import faults
@@ -23,11 +24,11 @@ from tidegate.state.manifest_format import (
     MIN_READER_VERSION,
     STATE_VERSION,
     decode,
-    decode_logs,
     decode_manifest,
     encode,
 )
 from tidegate.state.protocol import Entry, Folded, Manifest, Part, Recovered
+from tidegate.state.source_log import SourceLog
 
 _FOLDED_AT_ONCE: Final = 2_000
 """Keys per transaction of a fold: a commit never waits for more than these."""
@@ -149,7 +150,7 @@ class Ledger:
                 for epoch, manifest in manifests.items()
                 if epoch > standing.published_epoch
             ),
-            logs=decode_logs(self._run("find_logs").fetchall()),
+            logs=self._logs(),
             folded_epoch=standing.folded_epoch,
             folded_us=standing.folded_us,
         )
@@ -321,6 +322,18 @@ class Ledger:
         """What is still to publish and the last one, by epoch, in order."""
         rows = self._run("find_manifests").fetchall()
         return {epoch: decode_manifest(text) for epoch, text in rows}
+
+    def _logs(self) -> dict[str, SourceLog]:
+        counted = self._run("find_logs").fetchall()
+        return {
+            source: SourceLog(entries, partial(self._log_entries, source))
+            for source, entries in counted
+        }
+
+    def _log_entries(self, source: str, first: int, end: int) -> list[str]:
+        with self._database.transaction():
+            rows = self._run("read_log", source=source, first=first, end=end).fetchall()
+        return [entry for (entry,) in rows]
 
     def _journal(self, *, live_only: bool = False) -> Iterator[Part]:
         for name, size, rows, checksum, replaced in self._run("find_parts").fetchall():

@@ -6,7 +6,7 @@ said by `min_reader_version` of the pipeline, not by its manifests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,6 @@ __all__ = [
     "MIN_READER_VERSION",
     "STATE_VERSION",
     "decode",
-    "decode_logs",
     "decode_manifest",
     "encode",
 ]
@@ -50,14 +49,6 @@ def decode_manifest(data: bytes | str) -> Manifest:
         return msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
         raise StateFormatError(f"a manifest is not readable: {error}") from error
-
-
-def decode_logs(rows: Iterable[tuple[str, bytes | str]]) -> dict[str, tuple[Any, ...]]:
-    """By source: the entries of its log, in the order of these rows."""
-    logs: dict[str, list[Any]] = {}
-    for source, entry in rows:
-        logs.setdefault(source, []).append(decode(entry))
-    return {source: tuple(entries) for source, entries in logs.items()}
 
 
 def _plain(value: Any) -> Any:

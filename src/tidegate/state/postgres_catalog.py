@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection, transaction
 from tidegate.postgres.pool import pooled
 from tidegate.state.catalog import Committed, KeyState
-from tidegate.state.manifest_format import STATE_VERSION, decode, decode_logs, decode_manifest
+from tidegate.state.manifest_format import STATE_VERSION, decode, decode_manifest
 from tidegate.state.postgres import PostgresStore
 from tidegate.state.postgres_database import SNAPSHOT
 from tidegate.state.postgres_depot import PostgresDepot
@@ -28,6 +29,7 @@ from tidegate.state.postgres_schema import (
     version_of,
 )
 from tidegate.state.postgres_text import restored, storable
+from tidegate.state.source_log import SourceLog
 
 _SESSION: Final = "tidegate reader"
 _AT_ONCE: Final = 5_000
@@ -64,12 +66,23 @@ class PostgresCatalog:
             return msgspec.convert(told, Committed)
         return None
 
-    def logs(self, pipeline: str) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    def logs(self, pipeline: str) -> dict[str, SourceLog]:
         """What its sources have discovered."""
+        name = storable(pipeline)
         with self._looking() as connection:
-            values = {"pipeline": storable(pipeline)}
-            rows = [] if connection is None else _rows(connection, "find_logs", **values)
-        return decode_logs((row["source_id"], row["entry"]) for row in rows)
+            rows = [] if connection is None else _rows(connection, "find_logs", pipeline=name)
+        return {
+            row["source_id"]: SourceLog(
+                row["entries"], partial(self._log_entries, name, row["source_id"])
+            )
+            for row in rows
+        }
+
+    def _log_entries(self, pipeline: str, source: str, first: int, end: int) -> list[str]:
+        wanted = {"pipeline": pipeline, "source": source, "first": first, "end": end}
+        with self._looking() as connection:
+            rows = [] if connection is None else _rows(connection, "read_log", **wanted)
+        return [row["entry"] for row in rows]
 
     def holder(self, pipeline: str) -> str | None:
         """Whose connection has the lease of the pipeline."""

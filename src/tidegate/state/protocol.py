@@ -91,8 +91,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     last: Manifest | None
     to_publish: tuple[Manifest, ...]
     """Committed epochs whose output may not be out yet, in order."""
-    logs: Mapping[str, tuple[Mapping[str, Any], ...]]
-    """By source: everything it has discovered."""
+    logs: Mapping[str, Sequence[Mapping[str, Any]]]
+    """By source: everything it has discovered, read from the store when it is asked for."""
     folded_epoch: int = 0
     """The epoch to which the readable table was brought last; 0: never."""
     folded_us: int = 0

@@ -185,7 +185,20 @@ class StateStoreContract(ResetContract, DepotContract):
         store.commit(token, manifest(2, discovered={"orders": ({"path": "o"},), "clicks": ()}))
         token = self.reopened(store).token
         store.commit(token, manifest(3, discovered={"clicks": (files[11],)}))
-        assert self.reopened(store).logs == {"clicks": tuple(files), "orders": ({"path": "o"},)}
+        logs = self.reopened(store).logs
+        assert logs == {"clicks": tuple(files), "orders": ({"path": "o"},)}
+        clicks = logs["clicks"]
+        assert (clicks[0], clicks[-1], clicks[9:11]) == (files[0], files[11], tuple(files[9:11]))
+
+    def test_a_log_that_was_reset_meanwhile_is_not_taken_for_a_shorter_one(
+        self, store: Store
+    ) -> None:
+        token = store.open().token
+        store.commit(token, manifest(1, discovered={"clicks": ({"path": "a"}, {"path": "b"})}))
+        opened = self.reopened(store)
+        store.reset(opened.token)
+        with pytest.raises(LostLease, match=r"found 0 entries .* expected 2"):
+            tuple(opened.logs["clicks"])
 
     def test_the_plan_counts_from_the_next_commit_on(self, store: Store) -> None:
         token = store.open().token

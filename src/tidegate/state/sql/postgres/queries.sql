@@ -163,11 +163,19 @@ SELECT * FROM unnest(%(pipeline)s::text[], %(source)s::text[], %(place)s::bigint
                      %(entry)s::json[]);
 
 -- find_logs --
--- All that the sources have discovered, in order.
-SELECT source_id, entry::text
+-- How many entries the log of each source has.
+SELECT source_id, max(place) + 1 AS entries
   FROM tidegate_streaming_log
  WHERE pipeline_name = %(pipeline)s
- ORDER BY source_id, place;
+ GROUP BY source_id;
+
+-- read_log --
+-- Some of what a source has discovered, in order.
+SELECT entry::text
+  FROM tidegate_streaming_log
+ WHERE pipeline_name = %(pipeline)s AND source_id = %(source)s
+   AND place >= %(first)s AND place < %(end)s
+ ORDER BY place;
 
 -- mark_published --
 -- The output of these epochs is out; one that is not committed cannot be.

@@ -105,11 +105,19 @@ INSERT INTO tidegate_streaming_log (pipeline_name, source_id, place, entry)
 VALUES (:pipeline, :source, :place, :entry);
 
 -- find_logs --
--- All that the sources have discovered, in order.
-SELECT source_id, entry
+-- How many entries the log of each source has.
+SELECT source_id, MAX(place) + 1 AS entries
   FROM tidegate_streaming_log
  WHERE pipeline_name = :pipeline
- ORDER BY source_id, place;
+ GROUP BY source_id;
+
+-- read_log --
+-- Some of what a source has discovered, in order.
+SELECT entry
+  FROM tidegate_streaming_log
+ WHERE pipeline_name = :pipeline AND source_id = :source
+   AND place >= :first AND place < :end
+ ORDER BY place;
 
 -- mark_published --
 -- The output of these epochs is out; one that is not committed cannot be.
