@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from tidegate.pipeline import (
     Watermark,
     Window,
 )
+from tidegate.pipeline.fingerprint import code_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
 
     TransformFunction = Callable[[DataFrame], DataFrame]
 
+logger = logging.getLogger("tidegate")
+
 _RUN_KEYS = (*RunSettings.model_fields, "spark", "on_epoch")
 
 
-def run_streaming_pipeline(  # noqa: PLR0913 - one keyword for each part
+def run_streaming_pipeline(
     *,
     sources: Source | Sequence[Source],
     target: Target,
@@ -68,8 +72,8 @@ def run_streaming_pipeline(  # noqa: PLR0913 - one keyword for each part
 class TransformedPipeline:
     """A pipeline around a function that transforms the rows of its source.
 
-    Called, it is that function. What the function does is not part of the pipeline's
-    fingerprint: whoever changes it decides what that means for the state.
+    Called, it is that function. The code of the function is part of the pipeline's fingerprint,
+    without comments, layout, docstrings and type hints; code that the function calls is not.
     """
 
     pipeline: Pipeline
@@ -109,6 +113,11 @@ def pipeline(**parts: Any) -> Callable[[TransformFunction], TransformedPipeline]
             found = f"{len(made.sources)} sources"
             hint = "give each source a transform of its own instead"
             raise ConfigError([Problem("sources", found, "one source for a function", hint)])
+        if code_of(function) is None:
+            logger.warning(
+                "the source code of %s cannot be read: a change of it will not be noticed",
+                function.__name__,
+            )
         return TransformedPipeline(pipeline=made, function=function, settings=settings)
 
     return around

@@ -8,10 +8,14 @@ the price is that the default of a field in the fingerprint can never change.
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.pipeline.binding import BoundWindow, Columns
@@ -82,6 +86,29 @@ def digest(fields: Mapping[str, Any]) -> str:
     """Hash canonical fields: 64 hexadecimal digits, the same on every machine."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@cache
+def code_of(function: Callable[..., Any]) -> str | None:
+    """Hash the code of a function below `@pipeline`; None where its source cannot be read.
+
+    Comments, layout, docstrings, type hints, its name and `@pipeline` itself (its first decorator)
+    do not count, nor does code that it calls. Cached, because the file may be edited while the
+    function that was loaded from it runs.
+    """
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, SyntaxError, TypeError, ValueError):
+        return None
+    if not isinstance(tree, ast.FunctionDef):
+        return None
+    tree.name, tree.returns, tree.decorator_list = "function", None, tree.decorator_list[1:]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return f"code {hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:32]}"
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ from tidegate.core.watermark import PipelineState, PipelineWatermark, partitions
 from tidegate.errors import ConfigError, PlanChanged, Problem
 from tidegate.eventtime import BEGINNING, now_us, us_of_ms
 from tidegate.pipeline import MAIN, Pipeline, RunSettings, Source, changes
+from tidegate.pipeline.fingerprint import code_of
 from tidegate.pipeline.paths import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
@@ -41,6 +43,7 @@ from tidegate.targets.ownership import claim_targets, refuse_other_state
 from tidegate.targets.protocol import EpochKey, TargetWriter, needs_preparing
 
 T = TypeVar("T")
+logger = logging.getLogger("tidegate")
 
 OpenInputs = Callable[[SparkSession, Recovered], Mapping[str, Input]]
 
@@ -69,7 +72,8 @@ def open_engine(
         engine = _engine(plan, settings, session, store, recovered, inputs)
         writers = engine.standing.writers
         check_reachable(spark, pipeline, shared_places(pipeline, store.depot, writers, inputs))
-        fields = fields_for(plan, recovered.plan, target_problems(plan, writers))
+        problems = target_problems(plan, writers)
+        fields = fields_for(plan, recovered.plan, problems, function=function)
         with engine.unless_taken_over():
             refuse_targets_of_others(plan, writers, recovered)
         store.adopt(recovered.token, fields)  # who slept until now, claims no target
@@ -265,15 +269,27 @@ _CHANGED = (
 
 
 def fields_for(
-    plan: Plan, stored: Mapping[str, Any] | None, problems: Sequence[Problem] = ()
+    plan: Plan,
+    stored: Mapping[str, Any] | None,
+    problems: Sequence[Problem] = (),
+    *,
+    function: TransformFunction | None = None,
 ) -> dict[str, Any]:
     """The fields of the plan's fingerprint, if the state is one of this plan.
+
+    State that was written before the code of a function was part of the fingerprint is adopted,
+    with a warning.
 
     Raises `PlanChanged` where the state is of a pipeline that computes something else, and
     `ConfigError` where there are `problems`: with the change among them, which comes first,
     because somebody who takes it back may have no other problem.
     """
     fields: dict[str, Any] = json.loads(json.dumps(plan.pipeline.fingerprint_fields(plan.found)))
+    if function is not None and (code := code_of(function)):
+        (source,) = fields["sources"].values()
+        source["function"] = code
+        if stored is not None:
+            stored = _with_function(stored, plan.pipeline.name, code)
     changed = [] if stored is None else changes(stored, fields)
     if changed and not problems:
         raise PlanChanged(changed, _CHANGED)
@@ -283,6 +299,18 @@ def fields_for(
     if problems:
         raise ConfigError(problems)
     return fields
+
+
+def _with_function(stored: Mapping[str, Any], pipeline: str, code: str) -> Mapping[str, Any]:
+    if any("function" in source for source in stored["sources"].values()):
+        return stored
+    logger.warning(
+        "the state of pipeline %r does not say which function transformed its rows: it is taken "
+        "to be this one, and from now on a change of its code stops the run",
+        pipeline,
+    )
+    sources = {name: {**source, "function": code} for name, source in stored["sources"].items()}
+    return {**stored, "sources": sources}
 
 
 def _finish(engine: Engine) -> None:

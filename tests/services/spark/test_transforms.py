@@ -14,7 +14,7 @@ import pytest
 import tidegate
 from tests.services.home import Home, clicks, counted, sessions, tumbling
 from tidegate import Aggregation, ConfigError, StateStore, Target
-from tidegate.errors import UnreadableSource
+from tidegate.errors import PlanChanged, UnreadableSource
 from tidegate.spark.checking import checked
 from tidegate.spark.running import run
 from tidegate.spark.session import epoch_session
@@ -291,6 +291,35 @@ def test_a_function_of_the_rows_becomes_a_pipeline(home: Home) -> None:
     assert home.counted() == [("a", 0, 1), ("a", 10, 1), ("b", 0, 1)]
     assert positive(home.spark.createDataFrame([("ann", 0)], "user string, n int")).count() == 0
     assert home.name in positive.explain()
+
+
+def test_a_changed_function_does_not_keep_its_state(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    decorated = tidegate.pipeline(
+        name=home.name,
+        sources=home.memory(ROWS),
+        window=tumbling(),
+        target=Target(format="memory"),
+        state_store=StateStore(url=str(home.folder / "state")),
+        spark=home.spark,
+    )
+
+    @decorated
+    def before(source: DataFrame) -> DataFrame:
+        return source.where("n > 0")
+
+    @decorated
+    def after(source: DataFrame) -> DataFrame:
+        return source.where("n > 1")
+
+    home.run(before.pipeline)  # as versions did whose fingerprints know no functions
+    assert "function" not in caplog.text
+    before.run()
+    assert "does not say which function transformed its rows" in caplog.text
+    before.run()
+    with pytest.raises(PlanChanged, match=r"sources\.clicks\.function changed from 'code "):
+        after.run()
 
 
 def test_a_function_that_needs_other_rows_is_refused(home: Home) -> None:

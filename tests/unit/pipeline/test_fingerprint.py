@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.pipeline.examples import COUNT, UNSET, Data, pipeline, session, source, tumbling
 from tidegate.pipeline import Aggregation, Join, Pipeline, Source, Target, Window, changes
-from tidegate.pipeline.fingerprint import MAY_CHANGE
+from tidegate.pipeline.fingerprint import MAY_CHANGE, code_of
 from tidegate.pipeline.validation import Value
 
 SUM = {"kind": "sum", "input_column": "amount"}
@@ -297,3 +298,52 @@ def test_where_the_schema_of_a_topic_is_may_change_and_the_topics_may_not() -> N
     assert changes(before, topic(topic_pattern="b.*")) == [
         "sources.clicks.options.topic_pattern changed from 'a.*' to 'b.*'"
     ]
+
+
+CLEAN = """
+@pipeline(name="visits")
+def clean(source):
+    return source.where("n > 0")
+"""
+
+
+def _code(text: str, folder: Path) -> str | None:
+    file = folder / f"{len([*folder.iterdir()])}.py"
+    file.write_text(text)
+    names: dict[str, Any] = {"pipeline": lambda **_: lambda function: function}
+    exec(compile(text, file, "exec"), names)
+    return code_of(names["clean"])
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        CLEAN.replace("(source)", "(source: object) -> object"),
+        CLEAN.replace("    return", '    """Without bots."""\n    # none\n    return'),
+        CLEAN.replace('.where("n > 0")', ".where(\n        'n > 0',\n    )"),
+        CLEAN.replace('"visits"', '"sales"'),
+        CLEAN.replace("def clean", "def tidy") + "clean = tidy",
+        "if True:\n" + CLEAN.replace("\n", "\n  "),
+    ],
+)
+def test_layout_and_comments_are_no_code(same: str, tmp_path: Path) -> None:
+    code = _code(CLEAN, tmp_path)
+    assert code is not None
+    assert _code(same, tmp_path) == code
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        CLEAN.replace("> 0", "> 1"),
+        CLEAN.replace("source", "rows", 1),
+        CLEAN.replace("    return", "    source = source.distinct()\n    return"),
+        CLEAN.replace("\ndef", "\n@pipeline()\ndef"),
+    ],
+)
+def test_another_function_is_other_code(other: str, tmp_path: Path) -> None:
+    assert _code(other, tmp_path) != _code(CLEAN, tmp_path)
+
+
+def test_a_function_without_source_has_no_code() -> None:
+    assert [code_of(len), code_of(lambda rows: rows)] == [None, None]
