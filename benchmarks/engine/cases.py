@@ -10,6 +10,13 @@ from benchmarks.size import QUICK
 
 OnEnd = Literal["keep", "flush"]
 Query = Literal["sessions", "joins"]
+System = Literal["spark", "tidegate", "postgres"]
+"""`postgres` is Tidegate with state and results in PostgreSQL."""
+SYSTEMS: dict[Query, tuple[System, ...]] = {
+    "sessions": ("spark", "tidegate", "postgres"),
+    "joins": ("spark", "tidegate"),
+}
+"""Which systems answer a query."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine.cases import Case, Drain
+from benchmarks.engine.cases import Case, Drain, System
 from benchmarks.engine.expected import check, check_pairs
 from benchmarks.engine.files import empty_folder, written
 from benchmarks.engine.memory import watch
 from benchmarks.engine.postgres_sessions import URL
 from benchmarks.engine.run_side import jobs
-from benchmarks.engine.sides import Batch, Job, System
+from benchmarks.engine.sides import Batch, Job
 from tests.postgres_server import DURABLE, running_server
 
 ROOT = Path(__file__).parents[2]

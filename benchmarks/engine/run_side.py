@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks.engine import session
-from benchmarks.engine.cases import CASES, Case
-from benchmarks.engine.sides import SYSTEMS, Job
+from benchmarks.engine.cases import CASES, SYSTEMS, Case
+from benchmarks.engine.sides import Job
 from benchmarks.engine.workloads import DISORDER_US
 from tidegate.spark.session import OWN_JVM_OPTIONS
 
@@ -70,7 +70,7 @@ def _timed(spark: SparkSession, module: str, job: Job) -> dict[str, Any]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--system", choices=SYSTEMS, required=True)
+    parser.add_argument("--system", choices=SYSTEMS["sessions"], required=True)
     parser.add_argument("--case", choices=CASES, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--scratch", type=Path, required=True)

@@ -11,13 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.engine.cases import OnEnd
-
-System = Literal["spark", "tidegate", "postgres"]
-"""`postgres` is Tidegate with state and results in PostgreSQL."""
-SYSTEMS: tuple[System, ...] = ("spark", "tidegate", "postgres")
 
 
 @dataclass(frozen=True, kw_only=True)
