@@ -1,4 +1,4 @@
-"""The rules of the house, executed: layers, sizes, what an import loads, what an error survives."""
+"""The rules of the house, executed: layers, what an import loads, what an error survives."""
 
 from __future__ import annotations
 
@@ -19,17 +19,6 @@ from tidegate.errors import Problem
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tidegate"
 MODULES = sorted(SOURCE.rglob("*.py"))
-
-LONGEST_FUNCTION = 40
-LONGEST_MODULE = 400
-
-LONG_FUNCTIONS: set[str] = set()
-"""Visible debt: functions over the limit, as `core/step.py::step`. Each one asks to be split."""
-LONG_MODULES: set[str] = set()
-"""Visible debt: modules over the limit, as `core/step.py`."""
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Documented = ast.Module | ast.ClassDef | Function
 
 
 def name_of(path: Path) -> str:
@@ -88,64 +77,6 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module.partition(".")[0]
-
-
-# --- sizes ------------------------------------------------------------------------------------
-
-
-def lines_of(node: ast.stmt) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def docstring_of(node: Documented) -> list[ast.stmt]:
-    return node.body[:1] if ast.get_docstring(node) is not None else []
-
-
-def body_lines(function: Function) -> int:
-    """From the first statement behind the docstring to the last line."""
-    body = function.body[len(docstring_of(function)) :]
-    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-
-
-def module_lines(path: Path) -> int:
-    """All lines but those of docstrings."""
-    documented = [node for node in ast.walk(parsed(path)) if isinstance(node, Documented)]
-    docstrings = [text for node in documented for text in docstring_of(node)]
-    return len(path.read_text(encoding="utf-8").splitlines()) - sum(map(lines_of, docstrings))
-
-
-def functions(node: ast.AST, within: str = "") -> Iterator[tuple[str, Function]]:
-    """Every function below a node, by its qualified name."""
-    for child in ast.iter_child_nodes(node):
-        name = f"{within}{child.name}" if isinstance(child, Function | ast.ClassDef) else ""
-        if isinstance(child, Function):
-            yield name, child
-        yield from functions(child, f"{name}." if name else within)
-
-
-def test_no_function_is_longer_than_forty_lines_but_the_known_ones() -> None:
-    long = {
-        f"{name_of(path)}::{name}"
-        for path in MODULES
-        for name, function in functions(parsed(path))
-        if body_lines(function) > LONGEST_FUNCTION
-    }
-    assert long == LONG_FUNCTIONS
-
-
-def test_no_module_is_longer_than_four_hundred_lines_but_the_known_ones() -> None:
-    assert {name_of(p) for p in MODULES if module_lines(p) > LONGEST_MODULE} == LONG_MODULES
-
-
-def test_sizes_are_counted_without_docstrings() -> None:
-    source = 'def f():\n    """One.\n\n    Two.\n    """\n    a = 1\n\n    return a\n'
-    ((name, function),) = functions(ast.parse(source))
-    assert (name, body_lines(function)) == ("f", 3)
-
-
-def test_methods_and_inner_functions_are_counted_too() -> None:
-    source = "class C:\n    def m(self):\n        def inner():\n            pass\n"
-    assert [name for name, _ in functions(ast.parse(source))] == ["C.m", "C.m.inner"]
 
 
 # --- documents --------------------------------------------------------------------------------

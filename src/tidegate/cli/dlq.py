@@ -47,7 +47,7 @@ def list_(
 
 
 @dlq_app.command()
-def replay(  # noqa: PLR0913 - one for each option
+def replay(
     file: File,
     *,
     channel: Annotated[str, typer.Option(metavar="NAME", help="`rejected` or `late`.")],

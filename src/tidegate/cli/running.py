@@ -36,7 +36,7 @@ class OnEnd(StrEnum):
     FLUSH = "flush"
 
 
-def run(  # noqa: PLR0913, PLR0917 - one for each setting
+def run(
     file: PipelinePath = DEFAULT_FILE,
     mode: Annotated[
         Mode | None, typer.Option(help="Read what there is and end, or go on until stopped.")

@@ -66,7 +66,7 @@ class Pipeline(Value):
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - one keyword for each part
+        def __init__(
             self,
             *,
             name: str,
