@@ -306,7 +306,7 @@ def _with_function(stored: Mapping[str, Any], pipeline: str, code: str) -> Mappi
         return stored
     logger.warning(
         "the state of pipeline %r does not say which function transformed its rows: it is taken "
-        "to be this one, and from now on a change of its code stops the run",
+        "to be this one, and from its next commit on a change of its code stops the run",
         pipeline,
     )
     sources = {name: {**source, "function": code} for name, source in stored["sources"].items()}
