@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -63,11 +65,22 @@ def _new_session() -> SparkSession:
         builder = builder.master("local[*]")
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             builder = builder.config(name, "127.0.0.1")  # whatever the name of this machine is
+    log_no_query_errors()
     _check_java()
     with held_back():  # PySpark, interrupted here, would leave a JVM behind that nobody ends
         session = _started(builder)
         atexit.register(_end, session)
     return session
+
+
+def log_no_query_errors() -> None:
+    """Keep PySpark from logging each error of a query, with the JVM's stack, as well as raising it.
+
+    What is raised says it all, and one row with a value that a transform cannot compute with is
+    no reason to print 15 kB. A program that makes its own session decides that itself.
+    """
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from pyspark.logger import PySparkLogger
 
 import tidegate
 from tests.services.home import Home, clicks, counted, sessions, tumbling
@@ -17,7 +18,7 @@ from tidegate import Aggregation, ConfigError, StateStore, Target
 from tidegate.errors import PlanChanged, UnreadableSource
 from tidegate.spark.checking import checked
 from tidegate.spark.running import run
-from tidegate.spark.session import epoch_session
+from tidegate.spark.session import epoch_session, log_no_query_errors
 from tidegate.spark.transforms import Transform, checked_transform
 
 if TYPE_CHECKING:
@@ -264,6 +265,20 @@ def test_a_value_that_spark_quotes_in_an_error_runs_nothing(home: Home, mark: st
         transformed(home, "SELECT user, ts, cast(user AS INT) AS odd FROM source", rows)
     assert packed in str(told.value)
     assert not witness.exists()
+
+
+def test_what_spark_cannot_compute_is_raised_and_not_logged_as_well(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_no_query_errors()  # as for a session that Tidegate makes
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addHandler(caplog.handler)
+    try:
+        with pytest.raises(UnreadableSource, match="CAST_INVALID_INPUT"):
+            transformed(home, "SELECT user, ts, cast(user AS INT) AS odd FROM source")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert [each for each in caplog.records if each.name == logger.name] == []
 
 
 def test_each_source_has_a_transform_of_its_own(home: Home) -> None:
