@@ -51,6 +51,17 @@ def source_can_be_read_again(source: Source) -> Iterator[Problem]:
         yield Problem("format", found, expected, hint)
 
 
+def tables_are_read_once(source: Source) -> Iterator[Problem]:
+    """New rows of a table were found by a column whose values ascend: those below were lost."""
+    if (column := source.options.get("offset_column")) is not None:
+        hint = (
+            "remove the option, or read the new rows with a query of Spark: spark.readStream"
+            ".table(...).writeStream.foreachBatch(pipeline.batch_function())"
+        )
+        expected = "no offset_column: a table is read as a whole, once"
+        yield Problem("options.offset_column", shown(column), expected, hint)
+
+
 def unit_needs_a_column(source: Source) -> Iterator[Problem]:
     """Arrival is read from the clock, which needs no unit."""
     if source.event_time == ARRIVAL and source.event_time_unit is not None:
@@ -112,6 +123,7 @@ class Source(Value):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         source_can_be_read_again,
+        tables_are_read_once,
         unit_needs_a_column,
         original_time_is_reserved,
         event_time_is_a_column,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -45,6 +46,8 @@ class BatchFunction:
         engine = open_engine(self.pipeline, spark, self.settings, open_inputs=opened)
         try:
             offset = engine.offsets.get(source.name)
+            if offset is not None and "batch" not in offset:
+                raise BatchOutOfOrder(self._told_other_source(offset))
             last = self.first_batch - 1 if offset is None else int(offset["batch"])
             if batch_id == last + 1:
                 engine.run(engine.poll(now_us()))
@@ -52,6 +55,13 @@ class BatchFunction:
                 raise BatchOutOfOrder(self._told(batch_id, last, known=offset is not None))
         finally:
             engine.close()
+
+    def _told_other_source(self, offset: Mapping[str, Any]) -> str:
+        return (
+            f"the state of pipeline {self.pipeline.name!r} has the offset {dict(offset)}, expected "
+            "the batch of a query: its rows were read in another way\n"
+            "  hint: start over: pipeline.reset(), and a new checkpoint"
+        )
 
     def _told(self, batch_id: int, last: int, *, known: bool) -> str:
         name = self.pipeline.name

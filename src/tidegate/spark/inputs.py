@@ -9,15 +9,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import DataType as SparkType
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType
 
-from tidegate.errors import ConfigError, Problem
+from tidegate.errors import ConfigError, Problem, SourceChanged
 from tidegate.pipeline import DataType, Source
 from tidegate.sources import open_source
 from tidegate.sources.protocol import (
@@ -40,6 +39,8 @@ from tidegate.spark.transforms import Transform, check_gives_rows, checked_trans
 
 TransformFunction = Callable[[DataFrame], DataFrame]
 
+_READ: Final[Offset] = {"read": True}
+"""The offset of a table that was read."""
 _INSTANT = re.compile(r"\btimestamp\b")
 """Its other name, `timestamp_ltz`, means the same whatever `spark.sql.timestampType` says."""
 
@@ -283,11 +284,7 @@ class _OfSpark:
 
 @dataclass(kw_only=True)
 class TableInput(_OfSpark):
-    """A table that Spark reads: as a whole, once; or, with `offset_column`, what is new in it.
-
-    The values of `offset_column` must ascend as rows are added: a row that comes later with
-    the same value as the last one that was read, or a lower one, is not seen.
-    """
+    """A table that Spark reads: as a whole, once."""
 
     spark: SparkSession
     source: Source
@@ -295,7 +292,7 @@ class TableInput(_OfSpark):
     transform: Transform
 
     def _table(self) -> DataFrame:
-        options = {name: str(value) for name, value in self._options.items()}
+        options = {name: str(value) for name, value in self.source.options.items()}
         if self.source.format == "table" and "table" not in options:
             hint = "options={'table': 'catalog.schema.name'}"
             raise ConfigError([Problem("options.table", "nothing", "the name of the table", hint)])
@@ -308,60 +305,23 @@ class TableInput(_OfSpark):
             expected = "a format of Tidegate (files, parquet, json, csv, generator) or of Spark"
             raise ConfigError([Problem("format", found, expected)]) from error
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {k: v for k, v in self.source.options.items() if k != "offset_column"}
-
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""
-        column, table = self.source.options.get("offset_column"), self._table()
-        if column is not None and column not in table.columns:
-            at = "options.offset_column"
-            hint = f"the columns are {', '.join(table.columns)}"
-            raise ConfigError([Problem(at, repr(column), "a column of the table", hint)])
-        return known_types(checked_transform(self.transform, table).schema)
+        return known_types(checked_transform(self.transform, self._table()).schema)
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
         """See `Input`."""
-        if "offset_column" in self.source.options:
-            return self._new_rows(since, max_rows)
         if since is not None:
+            if since != _READ:
+                raise SourceChanged(
+                    f"source {self.source.name!r} is read as a whole, once; the state has "
+                    f"{dict(since)} as its offset, from a run that read it in another way\n"
+                    "  hint: start over: pipeline.reset() or `tidegate state reset`"
+                )
             return PolledInput()
         rows = known_columns(self.transform(self._table()))
         feed = Feed(source=self.place, frame=rows)
-        return PolledInput(feeds=(feed,), until={"read": True}, found=True)
-
-    def _new_rows(self, since: Offset | None, max_rows: int) -> PolledInput:
-        table, name = self._table(), str(self.source.options["offset_column"])
-        column, kind = F.col(f"`{name}`"), table.schema[name].dataType
-        new = table.where(column.isNotNull())
-        if since is not None:
-            new = new.where(column > _value_of(since["above"], kind))
-        highest = _offset_of(F.max(column), kind)
-        taken = new.orderBy(column).limit(max_rows).agg(highest).first()
-        until = None if taken is None else taken[0]
-        if until is None:
-            return PolledInput()
-        rows = new.where(column <= _value_of(until, kind))
-        left = new.where(column > _value_of(until, kind))
-        return PolledInput(
-            feeds=(Feed(source=self.place, frame=known_columns(self.transform(rows))),),
-            until={"above": until},
-            unread=not left.isEmpty(),
-            found=True,
-        )
-
-
-def _offset_of(value: Column, kind: SparkType) -> Column:
-    """A value of `offset_column` as it is committed; text of an instant depends on the session."""
-    return F.unix_micros(value) if isinstance(kind, TimestampType) else value.cast("string")
-
-
-def _value_of(offset: int | str, kind: SparkType) -> Column:
-    """The value that was committed; earlier versions committed instants as text, in UTC."""
-    if isinstance(offset, int):
-        return F.timestamp_micros(F.lit(offset))
-    return F.lit(f"{offset}Z" if isinstance(kind, TimestampType) else offset).cast(kind)
+        return PolledInput(feeds=(feed,), until=_READ, found=True)
 
 
 @dataclass(kw_only=True)

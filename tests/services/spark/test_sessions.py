@@ -10,9 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.services.home import MEMORY, Home, clicks, second, tumbling
 from tidegate import Aggregation, Source, Target
-from tidegate.spark.inputs import PolledInput, TableInput
 from tidegate.spark.session import epoch_session
-from tidegate.spark.transforms import Transform
 
 JDBC_CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 SETTINGS = {
@@ -50,7 +48,7 @@ def test_a_run_sees_what_the_callers_session_sees_and_writes_where_it_stands(
         Source(
             name="clicks",
             format="table",
-            options={"table": "source", "offset_column": "at"},
+            options={"table": "source"},
             event_time="ts",
             event_time_unit="s",
             transform=sql,
@@ -70,20 +68,6 @@ def test_a_run_sees_what_the_callers_session_sees_and_writes_where_it_stands(
     assert home.table("rejected").schema["at"] == pl.Datetime("us", "UTC")
     assert (caller.conf.getAll, SparkSession.getActiveSession()) == (before, active)
     assert caller.table("source").collect() == arrived.collect()
-
-
-def test_an_instant_that_an_earlier_version_committed_as_text_is_one_in_utc(
-    caller: SparkSession,
-) -> None:
-    rows = pl.DataFrame({"at": [second(3599), second(3600), second(3601)]})
-    caller.createDataFrame(rows.to_arrow()).createOrReplaceTempView("rows")
-    options = {"table": "rows", "offset_column": "at"}
-    source = Source(name="rows", format="table", options=options, event_time="at")
-    table = TableInput(spark=caller, source=source, place=0, transform=Transform())
-    since = {"above": "1970-01-01 01:00:00"}
-    polled = table.poll(since, max_rows=9, slices=1, now_us=0)
-    assert (polled.until, polled.unread) == ({"above": 3_601_000_000}, False)
-    assert table.poll(polled.until, max_rows=9, slices=1, now_us=0) == PolledInput()
 
 
 def test_epochs_stand_in_the_callers_catalog(caller: SparkSession) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from tests.services.home import MEMORY, Home, clicks, lasts, second, sessions, tumbling
 from tidegate import Aggregation, ConfigError, Source, Watermark, memory_table, windows_of
-from tidegate.errors import UnreadableSource
+from tidegate.errors import BatchOutOfOrder, SourceChanged, UnreadableSource
 from tidegate.eventtime import now_us
+from tidegate.spark.inputs import TableInput
+from tidegate.spark.transforms import Transform
 
 KINDS = ["parquet", "json", "csv"]
 
@@ -138,22 +140,12 @@ def test_a_format_of_spark_is_read_once(home: Home) -> None:
     assert home.counted() == [("ann", 0, 1), ("bob", 0, 1)]
     frame.write.mode("append").orc(path)
     assert home.run(pipeline).rows == 0
-
-
-def test_of_a_table_with_an_offset_column_only_what_is_new_is_read(home: Home) -> None:
-    table = home.name.replace("-", "_")
-    schema = "user string, ts long, nr int"
-    first = [("ann", n, n) for n in range(5)]
-    home.spark.createDataFrame(first, schema).write.saveAsTable(table)
-    options = {"table": table, "offset_column": "nr"}
-    source = home.files("table", options=options, transform="SELECT user, ts FROM source")
-    pipeline = home.pipeline(source, window=sessions())
-    assert [epoch.rows for epoch in home.run(pipeline, max_rows_per_epoch=2).epochs] == [2, 2, 1]
-    more = [("ann", 6, 7), ("bob", 8, 6)]
-    home.spark.createDataFrame(more, schema).write.mode("append").saveAsTable(table)
-    assert home.run(pipeline, on_end="flush").rows == 2
-    assert home.counted() == [("ann", 0, 6), ("bob", 8, 1)]
-    home.spark.sql(f"DROP TABLE {table}")
+    with pytest.raises(SourceChanged, match=r"'above': '3'.*\n  hint: start over"):
+        TableInput(spark=home.spark, source=source, place=0, transform=Transform()).poll(
+            {"above": "3"}, max_rows=9, slices=1, now_us=0
+        )
+    with pytest.raises(BatchOutOfOrder, match=r"'read': True.*\n  hint: start over"):
+        pipeline.batch_function()(frame, 0)
 
 
 def test_a_table_without_any_partition_is_an_epoch_without_rows(home: Home) -> None:
