@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tidegate.state import (
-    InMemoryStore,
-    Part,
-    SqliteStore,
-    Store,
-    in_memory,
-    inspect_keys,
-)
+from tidegate.state import Part, Store, folder_catalog, in_memory_store, sqlite, sqlite_store
 from tidegate.state.layout import Layout
 from tidegate.testing.contracts import KeyRow, StateStoreContract
 
@@ -43,7 +37,7 @@ class FolderOfParts(StateStoreContract):
     def readable_state(self, pipeline: str) -> list[KeyRow]:
         return [
             (k.operator, k.group_key, k.key_group, k.state_blob, k.as_of_epoch, k.forget_at)
-            for k in inspect_keys(self.folder, pipeline, at_most=10_000)
+            for k in folder_catalog(self.folder).folded(pipeline)
         ]
 
 
@@ -53,19 +47,18 @@ class TestSqliteStore(FolderOfParts):
         self.folder = tmp_path / "a folder with ünusual? #name%"
 
     def new_store(self, pipeline: str) -> Store:
-        return SqliteStore(self.folder, pipeline)
+        return sqlite_store(self.folder, pipeline)
 
 
 class TestInMemoryStore(FolderOfParts):
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(in_memory, "_MEMORY", tmp_path)
-        monkeypatch.setattr(in_memory, "_ENOUGH", 0)
-        in_memory._folder_of.cache_clear()
-        self.folder = InMemoryStore("any")._layout.folder
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        sqlite.folder_of_process.cache_clear()
+        self.folder = sqlite.folder_of_process(os.getpid())
         assert self.folder.parent == tmp_path
         yield
-        in_memory._folder_of.cache_clear()
+        sqlite.folder_of_process.cache_clear()
 
     def new_store(self, pipeline: str) -> Store:
-        return InMemoryStore(pipeline)
+        return in_memory_store(pipeline)

@@ -12,20 +12,21 @@ import pytest
 from msgspec.structs import replace
 
 from tests.migration.write_data import DATA, PIPELINE, load, segment
+from tests.unit.state.stores import connection_of
 from tidegate.core.segment_format import from_bytes
 from tidegate.errors import StateFormatError
-from tidegate.state import SqliteStore, inspect, inspect_keys, sqlite_schema
-from tidegate.state.sqlite_schema import connect, migrations, version_of
+from tidegate.state import DatabaseStore, folder_catalog, sqlite, sqlite_store
+from tidegate.state.sqlite import connect, migrations, version_of
 from tidegate.testing.epochs import bytes_of, is_there
 
 VERSIONS = sorted(int(path.name.removeprefix("schema_")) for path in DATA.glob("schema_*"))
 
 
 @pytest.fixture(params=VERSIONS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DatabaseStore]:
     """A store over what the code of a version left behind."""
     load(request.param, tmp_path)
-    store = SqliteStore(tmp_path, PIPELINE)
+    store = sqlite_store(tmp_path, PIPELINE)
     yield store
     store.close()
 
@@ -35,11 +36,11 @@ def test_there_is_data_of_every_version() -> None:
 
 
 def test_every_migration_has_a_number_of_its_own() -> None:
-    scripts = Path(sqlite_schema.__file__).parent / "sql" / "sqlite" / "migrations"
+    scripts = Path(sqlite.__file__).parent / "sql" / "sqlite" / "migrations"
     assert [int(path.name[:4]) for path in sorted(scripts.iterdir())] == list(migrations())
 
 
-def test_what_was_committed_is_found(store: SqliteStore) -> None:
+def test_what_was_committed_is_found(store: DatabaseStore) -> None:
     found = store.open()
     assert (found.token, found.epoch) == (2, 3)
     assert found.incarnation == "553ed01b-8906-4f1c-b66a-b2c1f317fa76"
@@ -51,7 +52,7 @@ def test_what_was_committed_is_found(store: SqliteStore) -> None:
     assert (found.last.counts, found.last.committed_us) == ({"rows": 3}, 1_800_000_000_000_003)
 
 
-def test_what_is_still_to_publish_is_found(store: SqliteStore) -> None:
+def test_what_is_still_to_publish_is_found(store: DatabaseStore) -> None:
     found = store.open()
     outputs = [output for manifest in found.to_publish for output in manifest.outputs]
     assert [manifest.epoch for manifest in found.to_publish] == [2, 3]
@@ -61,7 +62,7 @@ def test_what_is_still_to_publish_is_found(store: SqliteStore) -> None:
     ]
 
 
-def test_segments_are_found_and_can_be_read(store: SqliteStore) -> None:
+def test_segments_are_found_and_can_be_read(store: DatabaseStore) -> None:
     found = store.open()
     assert found.last is not None
     (stack,) = found.last.state["window"].shards
@@ -73,15 +74,18 @@ def test_segments_are_found_and_can_be_read(store: SqliteStore) -> None:
     ]
 
 
-def test_readable_state_is_found(store: SqliteStore, tmp_path: Path) -> None:
+def test_readable_state_is_found(store: DatabaseStore, tmp_path: Path) -> None:
     store.open()
-    (seen,) = inspect(tmp_path)
-    assert (seen.pipeline, seen.epoch, seen.folded_epoch, seen.keys) == (PIPELINE, 3, 3, 1)
-    (key,) = inspect_keys(tmp_path, PIPELINE)
+    catalog = folder_catalog(tmp_path)
+    assert catalog.pipelines() == (PIPELINE,)
+    seen = catalog.committed(PIPELINE)
+    assert seen is not None
+    assert (seen.epoch, seen.folded_epoch, seen.folded_keys) == (3, 3, 1)
+    (key,) = catalog.folded(PIPELINE)
     assert (key.group_key, key.state_blob) == ('{"user":"ann"}', b'{"sessions":[]}')
 
 
-def test_the_pipeline_goes_on_and_garbage_goes(store: SqliteStore) -> None:
+def test_the_pipeline_goes_on_and_garbage_goes(store: DatabaseStore) -> None:
     found = store.open()
     first, last = found.to_publish[0].state["window"].shards[0][0].part, found.last
     assert last is not None
@@ -135,12 +139,15 @@ def test_the_schema_is_the_sum_of_the_migrations(tmp_path: Path) -> None:
         assert "tidegate_streaming_state_forget_at" in tables_of(new)
 
 
-def test_migrated_data_has_the_tables_of_a_new_database(store: SqliteStore, tmp_path: Path) -> None:
+def test_migrated_data_has_the_tables_of_a_new_database(
+    store: DatabaseStore, tmp_path: Path
+) -> None:
     store.open()
     with closing(connect(tmp_path / "new.db", durable=False)) as new:
-        assert tables_of(store._database()) == tables_of(new)
+        here = connection_of(store)
+        assert tables_of(here) == tables_of(new)
         versions = "SELECT version FROM tidegate_streaming_schema"
-        assert store._database().execute(versions).fetchall() == new.execute(versions).fetchall()
+        assert here.execute(versions).fetchall() == new.execute(versions).fetchall()
 
 
 def test_a_migration_that_fails_changes_nothing(
@@ -148,8 +155,8 @@ def test_a_migration_that_fails_changes_nothing(
 ) -> None:
     load(1, tmp_path)
     broken = migrations() | {3: "CREATE TABLE more (a);\nINSERT INTO nowhere VALUES (1);"}
-    monkeypatch.setattr(sqlite_schema, "migrations", lambda: broken)
-    store = SqliteStore(tmp_path, PIPELINE)
+    monkeypatch.setattr(sqlite, "migrations", lambda: broken)
+    store = sqlite_store(tmp_path, PIPELINE)
     with pytest.raises(sqlite3.OperationalError, match="nowhere"):
         store.open()
     with closing(sqlite3.connect(tmp_path / "tidegate.db")) as connection:
@@ -165,6 +172,6 @@ def test_an_older_version_refuses_what_was_migrated(
 ) -> None:
     load(2, tmp_path)
     known = {1: migrations()[1]}
-    monkeypatch.setattr(sqlite_schema, "migrations", lambda: known)
+    monkeypatch.setattr(sqlite, "migrations", lambda: known)
     with pytest.raises(StateFormatError, match="tables have version 2, this version"):
-        SqliteStore(tmp_path, PIPELINE).open()
+        sqlite_store(tmp_path, PIPELINE).open()

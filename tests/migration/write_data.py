@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from tidegate.core.segment_format import to_bytes
 from tidegate.core.segments import Segment
-from tidegate.state import Entry, Manifest, Output, Part, SqliteStore, Stacks
+from tidegate.state import DatabaseStore, Entry, Manifest, Output, Part, Stacks, sqlite_store
 from tidegate.state.layout import Layout
-from tidegate.state.sqlite_schema import migrations
+from tidegate.state.sqlite import migrations
 from tidegate.testing.epochs import folded
 
 DATA = Path(__file__).parent / "data"
@@ -41,7 +41,7 @@ def segment(*users: str) -> Segment:
 
 def write_store(folder: Path) -> None:
     """Three epochs: two segments live, one replaced, one epoch published, two to publish."""
-    store = SqliteStore(folder, PIPELINE)
+    store = sqlite_store(folder, PIPELINE)
     token = store.open().token
     store.adopt(token, {"window": {"gap_ms": 30_000}})
     for epoch, state in ((1, ["first"]), (2, ["first", "second"]), (3, ["second", "third"])):
@@ -55,7 +55,7 @@ def write_store(folder: Path) -> None:
 STAGED: dict[str, Part] = {}
 
 
-def stage_epoch(store: SqliteStore, token: int, epoch: int) -> None:
+def stage_epoch(store: DatabaseStore, token: int, epoch: int) -> None:
     what = {1: "first", 2: "second", 3: "third"}[epoch]
     blobs: dict[str, Any] = {
         what: (pa.py_buffer(to_bytes(segment("ann", what))), 2),

@@ -18,7 +18,7 @@ from typing import Final
 import polars as pl
 
 from tidegate.cli.demo_pipeline import DISORDER_MS, GAP_MS, NAME, DemoPlan
-from tidegate.state import inspect_keys
+from tidegate.state import folder_catalog
 
 CLICK: Final = ("user_id", "event_time", "page", "amount", "duration_ms")
 SESSION: Final = (
@@ -147,7 +147,7 @@ def _held(plan: DemoPlan) -> pl.DataFrame:
     """The sessions of the table of keys, as it was folded at the end of the run."""
     rows = [
         {**json.loads(key.group_key), **window}
-        for key in inspect_keys(plan.state, NAME, at_most=plan.rows)
+        for key in folder_catalog(plan.state).folded(NAME)
         for window in json.loads(key.state_blob)["windows"]
     ]
     instants = [

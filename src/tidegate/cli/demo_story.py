@@ -20,7 +20,7 @@ from tidegate.cli.demo_screen import Counted, shown
 from tidegate.cli.demo_words import Words
 from tidegate.cli.report import report_html
 from tidegate.cli.telling import console, fail
-from tidegate.state import inspect
+from tidegate.state import folder_catalog
 
 KILL_AFTER: Final = 8
 """So many epochs are committed when the run is killed."""
@@ -40,8 +40,9 @@ def _killed(plan: DemoPlan, words: Words, counted: Counted) -> Attempt:
     words.heading("First run")
     with shown(words.console, counted, plan.rows) as screen:
         attempt = run_once(plan.file, plan.log, on_epoch=screen.on_epoch, kill_after=KILL_AFTER)
-    committed = inspect(plan.state, NAME)[0].epoch
-    words.killed(attempt, committed, counted.rows, staged_files(plan, committed + 1))
+    committed = folder_catalog(plan.state).committed(NAME)
+    assert committed is not None
+    words.killed(attempt, committed.epoch, counted.rows, staged_files(plan, committed.epoch + 1))
     return attempt
 
 

@@ -13,8 +13,7 @@ from tidegate.pipeline import Pipeline
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.store import DEFAULT_FOLDER
 from tidegate.pipeline.wording import did_you_mean
-from tidegate.state.catalog import Catalog
-from tidegate.state.inspection import FolderCatalog, catalog_of
+from tidegate.state import Catalog, catalog_of, folder_catalog
 from tidegate.state.layout import database_of
 
 
@@ -56,11 +55,11 @@ def find(where: Path | None, pipeline: str | None) -> Place:
 def _catalog(where: Path | None) -> tuple[Catalog, str | None]:
     """Where to look, and the name of the pipeline if a file says it."""
     if where is None:
-        return FolderCatalog(Path(DEFAULT_FOLDER)), None
+        return folder_catalog(Path(DEFAULT_FOLDER)), None
     if where.is_dir():
-        return FolderCatalog(where), None
+        return folder_catalog(where), None
     if where == database_of(where.parent):
-        return FolderCatalog(where.parent), None
+        return folder_catalog(where.parent), None
     if not where.exists() and where.suffix != ".toml":
         expected = "a folder of state, or the TOML file of a pipeline"
         raise ConfigError([Problem(str(where), "no such file or folder", expected)])

@@ -32,9 +32,8 @@ from tidegate.spark.opening import (
 )
 from tidegate.spark.planning import Plan, plan_of, writer_of
 from tidegate.spark.session import check_not_remote, epoch_session, spark_session
-from tidegate.state import open_store
+from tidegate.state import catalog_of, open_store
 from tidegate.state.catalog import Committed
-from tidegate.state.inspection import catalog_of
 from tidegate.targets.protocol import TargetWriter
 
 

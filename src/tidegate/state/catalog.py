@@ -1,6 +1,6 @@
 """The pipelines of one place, to be looked at from outside: what is asked of a store for that.
 
-    folder | database -> [Catalog] -> list, show, export -> people and tools
+    folder | database -> [Reader] -> [Catalog] -> list, show, export -> people and tools
 
 Looking takes no lock and no token, so it never disturbs a run. What changes something goes
 through `Store`, which a catalog opens for one pipeline.
@@ -8,21 +8,30 @@ through `Store`, which a catalog opens for one pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 
-from tidegate.core.segment_migrations import STATE_VERSION
 from tidegate.errors import StateFormatError
 from tidegate.eventtime import BEGINNING
+from tidegate.state.manifest_format import (
+    STATE_VERSION,
+    decode,
+    decode_manifest,
+    refuse_later_state,
+)
 from tidegate.state.protocol import Depot, Entry, Manifest, Part, Store
+from tidegate.state.source_log import SourceLog
 
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """Where a pipeline stands: all of it seen at one moment."""
 
     pipeline: str
+    token: int
     epoch: int
     published_epoch: int
     folded_epoch: int
@@ -51,12 +60,7 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_readable(self) -> None:
         """Raise `StateFormatError` for state that only a later version can read."""
-        if self.too_new:
-            raise StateFormatError(
-                f"the state of pipeline {self.pipeline!r} needs a Tidegate that reads state "
-                f"version {self.min_reader_version}, this one reads {STATE_VERSION}: "
-                "use the version that wrote it, or a later one"
-            )
+        refuse_later_state(self.pipeline, self.min_reader_version)
 
     @property
     def watermark_us(self) -> int:
@@ -96,41 +100,105 @@ class KeyState(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds of event time."""
 
 
-class Catalog(Protocol):
-    """All pipelines that keep their state in one place.
-
-    Raises `StateFormatError` where the place is not what it should be, or of a later version.
-    """
+class Reader(Protocol):
+    """A place where pipelines keep their state, read from outside."""
 
     @property
     def place(self) -> str:
         """Where that is, for people; without secrets."""
         ...
 
-    def pipelines(self) -> tuple[str, ...]:
-        """Their names, sorted; none where nothing was ever kept."""
-        ...
+    def rows(self, query: str, **values: Any) -> Iterator[dict[str, Any]]:
+        """The rows of a statement, as of one moment; none where nothing was ever kept.
 
-    def committed(self, pipeline: str) -> Committed | None:
-        """Where a pipeline stands; None if there is none of this name."""
-        ...
-
-    def logs(self, pipeline: str) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """By source: everything it has discovered, as in `Recovered`."""
+        Raises `StateFormatError` for tables that are of another version.
+        """
         ...
 
     def holder(self, pipeline: str) -> str | None:
-        """Who runs the pipeline now, by their own words; None if nobody does."""
+        """See `Catalog`."""
         ...
 
     def depot(self, pipeline: str) -> Depot:
-        """Where the segments of a pipeline are fetched."""
-        ...
-
-    def folded(self, pipeline: str) -> Iterable[KeyState]:
-        """The readable table, by operator and key."""
+        """See `Catalog`."""
         ...
 
     def store(self, pipeline: str) -> Store:
-        """The store of a pipeline, to be opened by whoever changes something."""
+        """See `Catalog`."""
         ...
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All pipelines that keep their state in one place.
+
+    Raises `StateFormatError` where the place is not what it should be, or of a later version.
+    """
+
+    reader: Reader
+
+    @property
+    def place(self) -> str:
+        """Where that is, for people; without secrets."""
+        return self.reader.place
+
+    def pipelines(self) -> tuple[str, ...]:
+        """Their names, sorted; none where nothing was ever kept."""
+        return tuple(sorted(row["pipeline"] for row in self.reader.rows("inspect_names")))
+
+    def committed(self, pipeline: str) -> Committed | None:
+        """Where a pipeline stands; None if there is none of this name."""
+        rows = [*self.reader.rows("inspect_committed", pipeline=pipeline)]
+        if not rows:
+            return None
+        (row,) = rows
+        plan, manifest = row.pop("plan"), row.pop("manifest")
+        readable = row["min_reader_version"] <= STATE_VERSION
+        last = decode_manifest(manifest) if manifest is not None and readable else None
+        known = None if plan is None else decode(plan)
+        return msgspec.convert({**row, "plan": known, "last": last}, Committed)
+
+    def logs(self, pipeline: str) -> dict[str, SourceLog]:
+        """By source: everything it has discovered, as in `Recovered`."""
+        return {
+            row["source_id"]: SourceLog(
+                row["entries"], partial(self._log_entries, pipeline, row["source_id"])
+            )
+            for row in self.reader.rows("find_logs", pipeline=pipeline)
+        }
+
+    def _log_entries(self, pipeline: str, source: str, first: int, end: int) -> list[str]:
+        wanted = {"pipeline": pipeline, "source": source, "first": first, "end": end}
+        return [row["entry"] for row in self.reader.rows("read_log", **wanted)]
+
+    def holder(self, pipeline: str) -> str | None:
+        """Who runs the pipeline now, by their own words; None if nobody does."""
+        return self.reader.holder(pipeline)
+
+    def depot(self, pipeline: str) -> Depot:
+        """Where the segments of a pipeline are fetched."""
+        return self.reader.depot(pipeline)
+
+    def folded(self, pipeline: str) -> Iterator[KeyState]:
+        """The readable table, by operator and key."""
+        for row in self.reader.rows("inspect_keys", pipeline=pipeline):
+            yield msgspec.convert(row, KeyState)
+
+    def store(self, pipeline: str) -> Store:
+        """The store of a pipeline, to be opened by whoever changes something."""
+        return self.reader.store(pipeline)
+
+
+def refuse_other_tables(place: str, found: int, known: int) -> None:
+    """Raise `StateFormatError` unless tables have the version that this one of Tidegate knows."""
+    if found == known:
+        return
+    hint = (
+        "use the version that wrote them, or a later one"
+        if found > known
+        else "the next run of one of its pipelines brings them up to date"
+    )
+    raise StateFormatError(
+        f"the tables of {place} have version {found}, "
+        f"this version of Tidegate knows {known}: {hint}"
+    )

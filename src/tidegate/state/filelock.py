@@ -8,11 +8,14 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tidegate.durability import PRIVATE_FILE
 from tidegate.eventtime import text_of
 
 _LONGEST_NOTE = 500
+_PAUSES_S = (0.005, 0.02, 0.05)
+"""After each refusal: it may be that somebody only looks, see `held_by`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class FileLock:
     """
 
     descriptor: int
+    session: ClassVar[str] = ""
+    lost: ClassVar[bool] = False
 
     @staticmethod
     def take(path: Path, *, wait: bool = False) -> FileLock | None:
@@ -42,6 +47,24 @@ class FileLock:
         os.close(self.descriptor)
 
 
+def held_by(path: Path) -> str | None:
+    """Who has the lock, by their own note; None if nobody does.
+
+    To look takes the lock for a moment, and never for long enough to refuse it to anybody.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return holder_of(path)
+    finally:
+        os.close(descriptor)
+    return None
+
+
 def holder_of(path: Path) -> str:
     """Who has the lock, or had it last, by their own note."""
     try:
@@ -50,17 +73,26 @@ def holder_of(path: Path) -> str:
         return "somebody"
 
 
+def this_process() -> str:
+    """Who we are, for whoever is refused because of us."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
 def _locked(path: Path, wait: bool) -> FileLock | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
+        for pause_s in _PAUSES_S:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                time.sleep(pause_s)
+            else:
+                return FileLock(descriptor)
     except BaseException:
         os.close(descriptor)
         raise
-    return FileLock(descriptor)
+    os.close(descriptor)
+    return None
 
 
 def _same_file(descriptor: int, path: Path) -> bool:
@@ -73,6 +105,4 @@ def _same_file(descriptor: int, path: Path) -> bool:
 def _note(descriptor: int) -> None:
     since = text_of(time.time_ns() // 1_000)
     os.ftruncate(descriptor, 0)
-    os.pwrite(
-        descriptor, f"process {os.getpid()} on {socket.gethostname()} since {since}\n".encode(), 0
-    )
+    os.pwrite(descriptor, f"{this_process()} since {since}\n".encode(), 0)

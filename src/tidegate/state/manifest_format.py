@@ -21,10 +21,21 @@ __all__ = [
     "decode",
     "decode_manifest",
     "encode",
+    "refuse_later_state",
 ]
 
 MIN_READER_VERSION: Final = 1
 """The least that a reader of what this version writes must know."""
+
+
+def refuse_later_state(pipeline: str, min_reader_version: int) -> None:
+    """Raise `StateFormatError` for state that only a later version can read."""
+    if min_reader_version > STATE_VERSION:
+        raise StateFormatError(
+            f"the state of pipeline {pipeline!r} needs a Tidegate that reads state version "
+            f"{min_reader_version}, this one reads {STATE_VERSION}: use the version that wrote it, "
+            "or a later one"
+        )
 
 
 def encode(value: Any) -> bytes:

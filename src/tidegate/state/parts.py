@@ -79,8 +79,17 @@ class SqliteDepot:
         """Each file, mapped."""
         return [self.fetch(part) for part in parts]
 
-    def check(self, part: Part) -> None:
-        """Raise `StateLost` unless a file of this name, size and checksum was staged."""
+    @property
+    def depot(self) -> SqliteDepot:
+        """Itself: driver and tasks see the same folder."""
+        return self
+
+    def check_staged(self, parts: Sequence[Part]) -> None:
+        """Raise `StateLost` unless files of these names, sizes and checksums were staged."""
+        for part in parts:
+            self._check_file(part)
+
+    def _check_file(self, part: Part) -> None:
         path = self._path_of(part)
         try:
             size = os.stat(path).st_size

@@ -8,163 +8,226 @@ connections: one that holds the lease, one that commits, one that folds.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
-from tidegate import faults
-from tidegate.errors import ConfigError, Problem, StoreUnavailable
-from tidegate.postgres.address import Address
-from tidegate.postgres.connecting import Connection
-from tidegate.state.ledger import Ledger, Standing
-from tidegate.state.postgres_database import SNAPSHOT, PostgresDatabase
-from tidegate.state.postgres_depot import PostgresDepot
-from tidegate.state.postgres_lease import Lease, new_session, this_process
-from tidegate.state.postgres_text import storable
-from tidegate.state.protocol import Folded, Manifest, Recovered
+from psycopg.rows import dict_row
 
-_LONGEST_PIPELINE: Final = 1_000
-"""Bytes of a name that an index can hold, beside others."""
+from tidegate.errors import LostLease, StateLost
+from tidegate.postgres.address import Address
+from tidegate.postgres.connecting import READ_COMMITTED, Connection, connect, transaction
+from tidegate.postgres.pool import pooled
+from tidegate.postgres.refusals import told
+from tidegate.state.catalog import Catalog, refuse_other_tables
+from tidegate.state.database_store import Cursor, DatabaseStore
+from tidegate.state.postgres_depot import PostgresDepot, staged
+from tidegate.state.postgres_lease import Lease, find_holder, holder_words
+from tidegate.state.postgres_schema import (
+    lock_number,
+    migrations,
+    queries,
+    refuse_hidden_schema,
+    version_of,
+)
+from tidegate.state.protocol import Part
+
+_SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DROPPED_AT_ONCE: Final = 64
 """Parts per transaction of a garbage collection."""
+_READ_AT_ONCE: Final = 5_000
+_LONGEST_KEY: Final = 2_000
+"""Bytes of a key that an index can hold, beside the names of its pipeline and operator."""
+_BEGINNING: Final = 400
 
 
-class PostgresStore:
-    """State of one pipeline in a schema, which many pipelines may share.
+def postgres_store(address: Address, pipeline: str) -> DatabaseStore:
+    """State of a pipeline in a schema, which many pipelines may share."""
+    database = PostgresDatabase(address, pipeline)
+    return DatabaseStore(
+        pipeline,
+        database,
+        PostgresParts(database, PostgresDepot(address, pipeline)),
+        lambda: Lease.take(address, pipeline),
+        folds=PostgresDatabase(address, pipeline, renews=True),
+    )
 
-    A store may be opened again, as after a failure: then it forgets everything and recovers.
-    Its methods may be called from several threads.
+
+def postgres_catalog(address: Address) -> Catalog:
+    """The pipelines of a schema."""
+    return Catalog(PostgresReader(address))
+
+
+class PostgresDatabase:
+    """A connection that is made when it is first needed. A `Database`.
+
+    One that was lost stays so until `open`; with `renews`, until the next transaction.
     """
 
-    def __init__(self, address: Address, pipeline: str) -> None:
-        if (size := len(storable(pipeline).encode())) > _LONGEST_PIPELINE:
-            expected = f"at most {_LONGEST_PIPELINE} bytes with kind='postgres'"
-            raise ConfigError([Problem("name", f"{size} bytes", expected)])
-        self._address, self._pipeline = address, pipeline
-        self._depot = PostgresDepot(address, pipeline)
+    def __init__(self, address: Address, pipeline: str, *, renews: bool = False) -> None:
+        self._address = address
+        self._pipeline = pipeline
+        self._renews = renews
         self._one_at_a_time = threading.RLock()
-        self._lease: Lease | None = None
+        self._connection: Connection | None = None
         self._session: str | None = None
-        self._tables = PostgresDatabase(address, pipeline)
-        self._folds = PostgresDatabase(address, pipeline, renews=True)
-        self._ledger = Ledger(storable(pipeline), self._tables)
-        self._fold_ledger = Ledger(storable(pipeline), self._folds)
 
-    @property
-    def depot(self) -> PostgresDepot:
-        """For tasks, wherever they run."""
-        return self._depot
-
-    def open(self) -> Recovered:
-        """Take the pipeline over, make what is missing, bring the tables up to date.
-
-        Raises `ConfigError` for a server that cannot keep state, or a role that may not;
-        `StoreUnavailable` where it cannot be reached.
-        """
+    def open(self, session: str) -> None:
+        """See `Database`."""
         with self._one_at_a_time:
             self.close()
-            self._session = new_session()
-            try:
-                self._lease = Lease.take(self._address, self._pipeline, self._session)
-                self._tables.open(self._session)
-                self._folds.open(self._session)
-                self._take_over()
-                with self._tables.transaction(SNAPSHOT):
-                    return self._ledger.recovered(self._ledger.standing())
-            except BaseException:
-                self.close()
-                raise
+            self._session = session
 
-    def _take_over(self) -> None:
-        """Raise the token, whatever a driver that lost the lease may still hold in its sleep."""
-        pipeline, session = {"pipeline": storable(self._pipeline)}, self._session
-        row = self._tables.run("find_holder", pipeline).fetchone()
-        if row is not None:
-            self._tables.run("end_transactions", {"session": row[1]})
-        with self._tables.transaction():
-            self._ledger.take_over(holder=this_process(), session=session)
+    def close(self) -> None:
+        """See `Database`."""
+        with self._one_at_a_time:
+            connection, self._connection = self._connection, None
+            self._session = None
+            if connection is not None:
+                connection.close()
 
-    def adopt(self, token: int, plan: Mapping[str, Any]) -> None:
-        """Keep the plan for the next commit under this token; a crash before it forgets it."""
-        self._ledger.adopt(token, plan)
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See `Database`."""
+        with self._one_at_a_time, told(self._address):
+            if self._renews and self._connection is not None and self._connection.closed:
+                self._connection = None
+            with transaction(self.connection(), READ_COMMITTED):
+                yield
 
-    def check(self, token: int) -> None:
-        """Raise `LostLease` unless the token is current."""
-        self._ledger.check(token)
+    def run(self, query: str, values: Mapping[str, Any]) -> Cursor:
+        """See `Database`."""
+        with told(self._address):
+            return self.connection().execute(queries()[query], values)
 
-    def commit(
-        self,
-        token: int,
-        manifest: Manifest,
-        also: Callable[[Connection], object] | None = None,
-    ) -> None:
-        """One transaction: all of the manifest, and what `also` writes beside it, or nothing.
+    def run_many(self, query: str, values: Sequence[Mapping[str, Any]]) -> None:
+        """Run a statement once, for all rows: each name stands for an array of their values.
 
-        Raises `StoreUnavailable` where the connection is lost: it may be committed, or not, and
-        `open` says which.
+        `the_<name>` is the value of the first row, for statements whose rows all have the same.
         """
-        self._check_lease(token)
-        beside = None if also is None else lambda: also(self._tables.connection())
-        self._ledger.commit(token, manifest, beside)
+        if values:
+            columns: dict[str, Any] = {name: [row[name] for row in values] for name in values[0]}
+            if "group_key" in columns:
+                columns["group_key"] = [_key_text(key) for key in columns["group_key"]]
+            same = {f"the_{name}": value for name, value in values[0].items()}
+            self.run(query, columns | same)
 
-    def _check_lease(self, token: int) -> None:
-        """Commit nothing more where others could begin: take the pipeline over again first.
+    def beside(self) -> Connection:
+        """See `Database`."""
+        return self.connection()
 
-        The token would keep two drivers apart all the same.
-        """
-        if self._lease is not None and self._lease.lost:
-            self._ledger.check(token)
-            raise StoreUnavailable(
-                f"the connection that holds pipeline {self._pipeline!r} was lost: "
-                f"{self._address.place}"
-            )
+    def connection(self) -> Connection:
+        """The connection; raises `LostLease` where the store is not open."""
+        if self._session is None:
+            raise LostLease(f"the store of pipeline {self._pipeline!r} is not open")
+        if self._connection is None:
+            self._connection = connect(self._address, self._session)
+        return self._connection
 
-    def published(self, token: int, epoch: int) -> None:
-        """Forget manifests that are out, but the last."""
-        self._ledger.published(token, epoch)
 
-    def fold(self, token: int, tables: Sequence[Folded]) -> None:
-        """Some keys at a time, on a connection of its own: commits go on meanwhile.
+def _key_text(key: str) -> str:
+    """A key as the table can index it: one that is too long by its beginning and its digest."""
+    if len(key.encode()) <= _LONGEST_KEY:
+        return key
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return json.dumps({"begins": key[:_BEGINNING], "sha256": digest}, ensure_ascii=False)
 
-        A key of which a later epoch has been folded stays as it is.
-        """
-        self._fold_ledger.fold(token, tables)
 
-    def collect_garbage(self, token: int) -> int:
-        """Some parts at a time."""
+@dataclass(frozen=True, slots=True)
+class PostgresParts:
+    """The journal, in the transactions of the driver. Its `Parts`."""
+
+    database: PostgresDatabase
+    depot: PostgresDepot
+
+    def check_staged(self, parts: Sequence[Part]) -> None:
+        """See `Parts`; no blob is read."""
+        wanted = {part.name: (part.bytes, part.checksum) for part in parts}
+        if not wanted:
+            return
+        found = staged(self.database.connection(), self.depot.pipeline, [*wanted])
+        for name, expected in wanted.items():
+            if found.get(name) != expected:
+                there = "nothing" if name not in found else _told(*found[name])
+                raise StateLost(
+                    f"part {name!r} was not staged: found {there}, expected {_told(*expected)}"
+                )
+
+    def remove_garbage(self, needed: Collection[Part], token: int, epoch: int) -> int:
+        """See `Parts`; some at a time."""
+        values = {
+            "pipeline": self.depot.pipeline,
+            "token": token,
+            "epoch": epoch,
+            "needed": [part.name for part in needed],
+            "at_most": _DROPPED_AT_ONCE,
+        }
         dropped, last = 0, _DROPPED_AT_ONCE
         while last == _DROPPED_AT_ONCE:
-            with self._ledger.held(token) as standing:
-                last = self._drop_garbage(token, standing)
+            with self.database.transaction():
+                (last,) = self.database.run("drop_garbage", values).fetchone()
             dropped += last
         return dropped
 
-    def _drop_garbage(self, token: int, standing: Standing) -> int:
-        needed = [part.name for part in self._ledger.needed_parts(standing)]
-        faults.reached("garbage")
-        values = {
-            "pipeline": storable(self._pipeline),
-            "token": token,
-            "epoch": standing.epoch,
-            "needed": needed,
-            "at_most": _DROPPED_AT_ONCE,
-        }
-        (dropped,) = self._tables.run("drop_garbage", values).fetchone()
-        return int(dropped)
 
-    def reset(self, token: int, then: Manifest | None = None) -> None:
-        """Forget all, with the plan and what is still to publish; parts become garbage.
+def _told(size: int, checksum: int) -> str:
+    return f"{size} bytes with checksum {checksum:08x}"
 
-        What `then` says is committed in the same transaction.
-        """
-        self._ledger.reset(token, then)
 
-    def close(self) -> None:
-        """Close connections and let others have the pipeline; what is committed stays."""
-        with self._one_at_a_time:
-            lease, self._lease = self._lease, None
-            self._ledger.forget_plan()
-            self._tables.close()
-            self._folds.close()
-            if lease is not None:
-                lease.release()
+# --- seen from outside ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresReader:
+    """The tables of a schema, for people and tools. A `Reader`."""
+
+    address: Address
+
+    @property
+    def place(self) -> str:
+        """Server, database and schema."""
+        return self.address.place
+
+    def rows(self, query: str, **values: Any) -> Iterator[dict[str, Any]]:
+        """See `Reader`; some are fetched at a time."""
+        with self._looking() as connection:
+            if connection is None:
+                return
+            with (
+                transaction(connection, _SNAPSHOT),
+                connection.cursor("tidegate_rows", row_factory=dict_row) as cursor,
+            ):
+                cursor.itersize = _READ_AT_ONCE
+                yield from cursor.execute(queries()[query], values)
+
+    def holder(self, pipeline: str) -> str | None:
+        """See `Reader`; whose connection has the lease."""
+        with self._looking() as connection:
+            if connection is None:
+                return None
+            (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+            found = find_holder(connection, lock_number(schema, pipeline))
+            return None if found is None else holder_words(connection, pipeline, found)
+
+    def depot(self, pipeline: str) -> PostgresDepot:
+        """Its journal."""
+        return PostgresDepot(self.address, pipeline)
+
+    def store(self, pipeline: str) -> DatabaseStore:
+        """See `Reader`."""
+        return postgres_store(self.address, pipeline)
+
+    @contextmanager
+    def _looking(self) -> Iterator[Connection | None]:
+        """A connection to tables that this version knows; None where there are none."""
+        with pooled(self.address, "tidegate reader") as connection:
+            found = version_of(connection)
+            if found:
+                refuse_other_tables(self.place, found, max(migrations()))
+            else:
+                refuse_hidden_schema(connection, self.address)
+            yield connection if found else None

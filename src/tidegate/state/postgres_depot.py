@@ -18,7 +18,6 @@ from tidegate.postgres.connecting import Connection, transaction
 from tidegate.postgres.pool import pooled
 from tidegate.state.parts import parts_of
 from tidegate.state.postgres_schema import queries
-from tidegate.state.postgres_text import storable
 from tidegate.state.protocol import Part
 
 SESSION: Final = "tidegate task"
@@ -45,7 +44,7 @@ class PostgresDepot:
         if not staged:
             return {}
         rows = [
-            (storable(self.pipeline), part.name, nth, token, epoch, *_facts(part), piece)
+            (self.pipeline, part.name, nth, token, epoch, *_facts(part), piece)
             for what, part in staged.items()
             for nth, piece in enumerate(_pieces(parts[what][0]))
         ]
@@ -63,7 +62,7 @@ class PostgresDepot:
         """The bytes of each part: one statement, one snapshot."""
         if not parts:
             return []
-        names = [*{storable(part.name) for part in parts}]
+        names = [*{part.name for part in parts}]
         found = self._tried(lambda connection: _blobs(connection, self.pipeline, names)) or {}
         return [pa.py_buffer(_checked(part, found.get(part.name))) for part in parts]
 
@@ -107,7 +106,7 @@ def _copy(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 def staged(connection: Connection, pipeline: str, names: Sequence[str]) -> dict[str, Any]:
     """What is there of some parts: their sizes and checksums; no blob is read."""
-    values = {"pipeline": storable(pipeline), "parts": [*map(storable, names)]}
+    values = {"pipeline": pipeline, "parts": [*names]}
     rows = connection.execute(queries()["find_staged"], values).fetchall()
     return {name: (size, checksum) for name, size, checksum, there in rows if size == there}
 
@@ -118,7 +117,7 @@ def _all_there(connection: Connection, pipeline: str, parts: Sequence[Part]) -> 
 
 
 def _blobs(connection: Connection, pipeline: str, names: Sequence[str]) -> dict[str, bytes]:
-    values = {"pipeline": storable(pipeline), "parts": names}
+    values = {"pipeline": pipeline, "parts": names}
     pieces: dict[str, list[bytes]] = {}
     with connection.cursor() as cursor:
         for name, piece in cursor.stream(queries()["fetch"], values, binary=True):

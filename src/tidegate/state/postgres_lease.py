@@ -26,7 +26,6 @@ from tidegate.postgres.connecting import Connection, connect
 from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.postgres.refusals import told
 from tidegate.state.postgres_schema import lock_number, prepare, queries
-from tidegate.state.postgres_text import storable
 
 BEAT_S: Final = 5.0
 SILENT_S: Final = 30.0
@@ -44,11 +43,6 @@ def new_session() -> str:
     host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
     begin = f"tidegate driver {uuid.uuid4().hex[:12]} {os.getpid()}@"
     return begin + host[: LONGEST_NAME - len(begin)]
-
-
-def this_process() -> str:
-    """Who we are, for whoever is refused because of us."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +67,14 @@ class Lease:
     _beating: threading.Thread | None = None
 
     @staticmethod
-    def take(address: Address, pipeline: str, session: str) -> Lease:
+    def take(address: Address, pipeline: str) -> Lease:
         """Take the lease, and make what tables are missing on the way.
 
+        A driver that lost the lease may sleep in a transaction: that is ended.
         Where a session of ours had it last, and the server has not noticed yet that it is over, it
         is now. Raises `PipelineInUse`, saying by whom.
         """
+        session = new_session()
         connection = connect(address, session)
         try:
             with told(address):
@@ -86,6 +82,11 @@ class Lease:
                 schema = prepare(connection, address)
                 lock = lock_number(schema, pipeline)
                 _acquire(connection, pipeline, lock)
+                row = connection.execute(
+                    queries()["find_holder"], {"pipeline": pipeline}
+                ).fetchone()
+                if row is not None:
+                    connection.execute(queries()["end_transactions"], {"session": row[1]})
         except BaseException:
             connection.close()
             raise
@@ -148,8 +149,7 @@ def find_holder(connection: Connection, lock: int) -> Holder | None:
 
 def holder_words(connection: Connection, pipeline: str, holder: Holder) -> str:
     """Who has the lease, for people: by their own note, if it is theirs."""
-    values = {"pipeline": storable(pipeline)}
-    row = connection.execute(queries()["find_holder"], values).fetchone()
+    row = connection.execute(queries()["find_holder"], {"pipeline": pipeline}).fetchone()
     backend = f"server process {holder.backend}"
     if row is None or row[1] != holder.session:  # it has only just begun
         return f"{holder.session!r} ({backend})"

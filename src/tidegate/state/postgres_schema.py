@@ -1,7 +1,6 @@
 """The tables in PostgreSQL: statements by name, and a schema that is brought up to date.
 
-Migrations go forward only, each once, in the order of their numbers, and are kept for ever;
-`schema.sql` is their sum. Whoever makes or changes tables does it alone, under a lock.
+Whoever makes or changes tables does it alone, under a lock.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any, Final
 from psycopg import errors, sql
 from psycopg.rows import dict_row
 
-from tidegate.errors import ConfigError, Problem, StateFormatError
+from tidegate.errors import ConfigError, Problem
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection, transaction
-from tidegate.state.statements import named_statements, numbered_migrations, script
+from tidegate.state.statements import named_statements, numbered_migrations, pending_scripts
 
 _KIND: Final = "postgres"
 _OLDEST: Final = 130_000
@@ -73,17 +72,8 @@ def version_of(connection: Connection) -> int:
 
 def migrate(connection: Connection) -> None:
     """Bring the tables up to date, inside a transaction of the caller's."""
-    newest, found = max(migrations()), version_of(connection)
-    if found > newest:
-        raise StateFormatError(
-            f"the tables have version {found}, this version of Tidegate knows {newest}: "
-            "use the version that wrote them, or a later one"
-        )
-    if found == 0:
-        connection.execute(script(_KIND, "schema.sql").encode())
-    for version in range(found + 1, newest + 1):
-        if found > 0:
-            connection.execute(migrations()[version].encode())
+    for version, script in pending_scripts(_KIND, version_of(connection), migrations()):
+        connection.execute(script.encode())
         connection.execute(queries()["add_schema_version"], {"version": version})
 
 

@@ -19,7 +19,7 @@ from tidegate.errors import EpochTaken, LostLease, PipelineInUse, StateLost
 from tidegate.state.protocol import Entry, Manifest, Part, Stacks, Store
 from tidegate.testing.depot_contract import DepotContract, KeyRow
 from tidegate.testing.epochs import (
-    HOSTILE_NAMES,
+    NAMES,
     bytes_of,
     changed,
     folded,
@@ -83,7 +83,7 @@ class StateStoreContract(ResetContract, DepotContract):
         assert self.reopened(store).last == manifest(1, [part])
         other.close()
 
-    @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+    @pytest.mark.parametrize("name", NAMES)
     def test_any_name_will_do(self, name: str) -> None:
         store = self.new_store(name)
         token = store.open().token

@@ -30,7 +30,7 @@ from tidegate.cli.demo_words import Words
 from tidegate.cli.telling import console
 from tidegate.errors import ConfigError
 from tidegate.frontends.toml import load_pipeline
-from tidegate.state import inspect
+from tidegate.state import folder_catalog
 
 ROWS = 40_000
 
@@ -78,7 +78,8 @@ def test_a_demo_is_killed_in_an_epoch_and_goes_on_behind_the_last_one(ran: Ran) 
     assert "Committed are 8 epochs with 16,000 clicks." in ran.said
     epochs = [int(each) for each in re.findall(r"^  epoch +(\d+) ", ran.said, re.MULTILINE)]
     assert epochs == [*range(1, 21)]
-    (state,) = inspect(ran.plan.state, NAME)
+    state = folder_catalog(ran.plan.state).committed(NAME)
+    assert state is not None
     assert (state.epoch, state.published_epoch, state.token) == (20, 20, 2)
 
 

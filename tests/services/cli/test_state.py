@@ -35,7 +35,7 @@ from tidegate import (
 from tidegate.cli import app
 from tidegate.eventtime import now_us
 from tidegate.spark.opening import open_engine
-from tidegate.state.sqlite import SqliteStore
+from tidegate.state import sqlite_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,7 +133,7 @@ def changed(folder: Path, statement: str, *values: Any) -> None:
 
 @contextmanager
 def in_use(folder: Path, pipeline: str) -> Iterator[None]:
-    store = SqliteStore(folder, pipeline)
+    store = sqlite_store(folder, pipeline)
     store.open()
     try:
         yield

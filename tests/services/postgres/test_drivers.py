@@ -17,20 +17,19 @@ import pytest
 from tests.postgres_server import Place, Server
 from tidegate.errors import PipelineInUse
 from tidegate.postgres.address import Address
-from tidegate.state import postgres_lease
-from tidegate.state.postgres import PostgresStore
-from tidegate.state.postgres_catalog import PostgresCatalog
+from tidegate.state import DatabaseStore, postgres_lease
+from tidegate.state.postgres import postgres_catalog, postgres_store
 from tidegate.testing.epochs import manifest
 
 DRIVER = """
 import sys
 from tidegate.postgres.address import Address
 from tidegate.state import postgres_lease
-from tidegate.state.postgres import PostgresStore
+from tidegate.state.postgres import postgres_store
 from tidegate.testing.epochs import manifest
 
 postgres_lease.BEAT_S = 0.05
-store = PostgresStore(Address(sys.argv[1], sys.argv[2]), "clicks")
+store = postgres_store(Address(sys.argv[1], sys.argv[2]), "clicks")
 token = store.open().token
 print("open", flush=True)
 for line in sys.stdin:
@@ -87,19 +86,24 @@ def driver(postgres: Place) -> Iterator[Driver]:
 
 
 @pytest.fixture
-def store(postgres: Place) -> Iterator[PostgresStore]:
-    store = PostgresStore(Address(postgres.url, postgres.schema), "clicks")
+def address(postgres: Place) -> Address:
+    return Address(postgres.url, postgres.schema)
+
+
+@pytest.fixture
+def store(address: Address) -> Iterator[DatabaseStore]:
+    store = postgres_store(address, "clicks")
     yield store
     store.close()
 
 
 def test_a_second_driver_is_told_who_runs_the_pipeline(
-    driver: Driver, store: PostgresStore
+    driver: Driver, store: DatabaseStore, address: Address
 ) -> None:
     words = f"process {driver.process.pid} on {socket.gethostname()} since 20"
     with pytest.raises(PipelineInUse, match=f"pipeline 'clicks' is run by {words}"):
         store.open()
-    holder = PostgresCatalog(store.depot.address).holder("clicks")
+    holder = postgres_catalog(address).holder("clicks")
     assert holder is not None
     assert holder.startswith(words)
     driver.begin(1)
@@ -107,7 +111,7 @@ def test_a_second_driver_is_told_who_runs_the_pipeline(
 
 
 def test_a_driver_that_is_killed_frees_its_pipeline_at_once(
-    driver: Driver, store: PostgresStore
+    driver: Driver, store: DatabaseStore, address: Address
 ) -> None:
     driver.begin(1)
     assert driver.said() == "committed"
@@ -121,14 +125,14 @@ def test_a_driver_that_is_killed_frees_its_pipeline_at_once(
             assert time.monotonic() < end
         else:
             break
-    assert (found.epoch, PostgresCatalog(store.depot.address).holder("clicks") is None) == (
+    assert (found.epoch, postgres_catalog(address).holder("clicks") is None) == (
         1,
         False,
     )
 
 
 def test_a_driver_that_is_paused_is_taken_over_when_it_has_been_silent(
-    driver: Driver, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.begin(1)
     assert driver.said() == "committed"
@@ -144,7 +148,7 @@ def test_a_driver_that_is_paused_is_taken_over_when_it_has_been_silent(
     assert store.open().epoch == 1
 
 
-def _open_when_silent(store: PostgresStore) -> int:
+def _open_when_silent(store: DatabaseStore) -> int:
     end = time.monotonic() + 10
     while True:
         try:
@@ -156,7 +160,7 @@ def _open_when_silent(store: PostgresStore) -> int:
 def test_a_driver_that_is_paused_in_a_commit_is_taken_over(
     postgres: Place,
     postgres_server: Server,
-    store: PostgresStore,
+    store: DatabaseStore,
     tmp_path: Path,
 ) -> None:
     """It holds the row of the pipeline in its sleep: its transaction is ended, not waited for."""

@@ -14,8 +14,7 @@ from tidegate.errors import StateFormatError, StoreUnavailable
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection, connect
 from tidegate.state import postgres_schema
-from tidegate.state.postgres import PostgresStore
-from tidegate.state.postgres_catalog import PostgresCatalog
+from tidegate.state.postgres import postgres_catalog, postgres_store
 from tidegate.state.postgres_schema import migrations, prepare, version_of
 from tidegate.testing.epochs import manifest
 
@@ -92,7 +91,7 @@ def test_the_schema_is_the_sum_of_the_migrations(new: Connection, old: Connectio
 def test_tables_are_brought_up_to_date_and_keep_what_they_have(
     address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = PostgresStore(address, "clicks")
+    store = postgres_store(address, "clicks")
     store.commit(store.open().token, manifest(1))
     newest = max(migrations())
     more = {newest + 1: "ALTER TABLE tidegate_streaming_log ADD COLUMN seen_at timestamptz;"}
@@ -107,7 +106,7 @@ def test_tables_are_brought_up_to_date_and_keep_what_they_have(
 def test_a_migration_that_fails_changes_nothing(
     address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = PostgresStore(address, "clicks")
+    store = postgres_store(address, "clicks")
     store.commit(store.open().token, manifest(1))
     store.close()
     newest = max(migrations())
@@ -128,6 +127,6 @@ def test_an_older_version_refuses_what_was_migrated(address: Address, new: Conne
     new.execute("INSERT INTO tidegate_streaming_schema VALUES (%s, now())", [max(migrations()) + 1])
     told = f"have version {max(migrations()) + 1}, this version of Tidegate knows"
     with pytest.raises(StateFormatError, match=told):
-        PostgresStore(address, "clicks").open()
+        postgres_store(address, "clicks").open()
     with pytest.raises(StateFormatError, match=told):
-        PostgresCatalog(address).pipelines()
+        postgres_catalog(address).pipelines()

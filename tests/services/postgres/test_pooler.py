@@ -11,13 +11,13 @@ from tests.services.postgres.postgres_tables import SCHEMA, opened
 from tidegate.errors import ConfigError
 from tidegate.postgres import pooler
 from tidegate.postgres.address import Address
-from tidegate.state.postgres import PostgresStore
+from tidegate.state.postgres import postgres_store
 
 Uses = Callable[[Place], None]
 
 
 def open_store(place: Place) -> None:
-    store = PostgresStore(Address(place.url, place.schema), "clicks")
+    store = postgres_store(Address(place.url, place.schema), "clicks")
     store.open()
     store.close()
 

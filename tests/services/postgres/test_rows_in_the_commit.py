@@ -12,7 +12,7 @@ import pytest
 from tests.postgres_server import Place, Server
 from tidegate.errors import LostLease, StoreUnavailable
 from tidegate.pipeline import StateStore
-from tidegate.state import SqliteStore, Store, open_store
+from tidegate.state import Store, open_store, sqlite_store
 from tidegate.testing.epochs import manifest
 
 
@@ -105,7 +105,7 @@ def test_a_connection_that_is_cut_in_between_leaves_neither(
 
 
 def test_a_store_in_files_takes_no_rows(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path, "clicks")
+    store = sqlite_store(tmp_path, "clicks")
     token = store.open().token
     with pytest.raises(TypeError, match="cannot be in the commit"):
         store.commit(token, manifest(1), add)

@@ -21,11 +21,10 @@ from tests.postgres_server import Place, Server
 from tidegate.errors import ConfigError, LostLease, PipelineInUse, StateLost, StoreUnavailable
 from tidegate.postgres.address import Address
 from tidegate.postgres.pool import close_idle
-from tidegate.state import postgres_depot, postgres_lease, postgres_schema
-from tidegate.state.postgres import PostgresStore
-from tidegate.state.postgres_catalog import PostgresCatalog
+from tidegate.state import DatabaseStore, postgres_depot, postgres_lease, postgres_schema
+from tidegate.state.postgres import postgres_catalog, postgres_store
+from tidegate.state.postgres_lease import Lease
 from tidegate.testing.epochs import (
-    HOSTILE_NAMES,
     bytes_of,
     folded,
     is_there,
@@ -55,8 +54,8 @@ def address(postgres: Place) -> Address:
 
 
 @pytest.fixture
-def store(address: Address) -> Iterator[PostgresStore]:
-    store = PostgresStore(address, "clicks")
+def store(address: Address) -> Iterator[DatabaseStore]:
+    store = postgres_store(address, "clicks")
     yield store
     store.close()
 
@@ -72,7 +71,7 @@ def rows(place: Place, query: str) -> list[tuple[Any, ...]]:
 
 def whole(address: Address, pipeline: str) -> None:
     """Everything that a store can do, once."""
-    store = PostgresStore(address, pipeline)
+    store = postgres_store(address, pipeline)
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     store.commit(token, manifest(1, [part], discovered={"clicks": ({"path": "a"},)}))
@@ -87,7 +86,9 @@ def whole(address: Address, pipeline: str) -> None:
 # --- the tables -------------------------------------------------------------------------------
 
 
-def test_people_can_read_what_is_committed(store: PostgresStore, postgres: Place) -> None:
+def test_people_can_read_what_is_committed(
+    store: DatabaseStore, address: Address, postgres: Place
+) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     store.adopt(token, {"gap_ms": 5})
@@ -98,7 +99,7 @@ def test_people_can_read_what_is_committed(store: PostgresStore, postgres: Place
     assert rows(postgres, "SELECT source_id, offset_bytes FROM tidegate_streaming_offsets") == [
         ("clicks", b'{"place":10}')
     ]
-    logs = PostgresCatalog(store.depot.address).logs("clicks")
+    logs = postgres_catalog(address).logs("clicks")
     assert logs == {"clicks": ({"path": "a.json"},)}
     assert rows(postgres, "SELECT source_id, place, entry FROM tidegate_streaming_log") == [
         ("clicks", 0, {"path": "a.json"})
@@ -111,7 +112,7 @@ def test_people_can_read_what_is_committed(store: PostgresStore, postgres: Place
     assert rows(postgres, said) == [("1",)]
 
 
-def test_a_commit_copies_no_blob(store: PostgresStore, postgres: Place) -> None:
+def test_a_commit_copies_no_blob(store: DatabaseStore, postgres: Place) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"x" * 100_000)
     before = _toast_bytes(postgres)
@@ -128,7 +129,7 @@ def _toast_bytes(place: Place) -> int:
     return int(rows(place, query)[0][0])
 
 
-def test_state_is_readable_a_row_for_each_window(store: PostgresStore, postgres: Place) -> None:
+def test_state_is_readable_a_row_for_each_window(store: DatabaseStore, postgres: Place) -> None:
     token = store.open().token
     windows = [{"count": 1, "page": "a\0b"}, {"count": 2, "page": "back\\u0000slash"}]
     keys = [
@@ -151,7 +152,7 @@ def test_state_is_readable_a_row_for_each_window(store: PostgresStore, postgres:
 
 
 def test_a_key_that_is_too_long_for_an_index_has_its_row(
-    store: PostgresStore, postgres: Place
+    store: DatabaseStore, postgres: Place
 ) -> None:
     token = store.open().token
     key = json.dumps({"url": "".join(chr(0x4E00 + n * 7 % 20_000) for n in range(9_000))})
@@ -163,21 +164,20 @@ def test_a_key_that_is_too_long_for_an_index_has_its_row(
     assert rows(postgres, "SELECT group_key FROM tidegate_streaming_state") == []
 
 
-@pytest.mark.parametrize("name_bytes", [10, 600, 1_000])
-def test_names_and_keys_fit_an_index_together(address: Address, name_bytes: int) -> None:
+def test_names_and_keys_fit_an_index_together(address: Address) -> None:
     """Each may be as long as it is let, and of text that cannot be made smaller."""
-    chance = random.Random(name_bytes)
-    store = PostgresStore(address, chance.randbytes(name_bytes // 2).hex())
+    chance = random.Random(100)
+    store = postgres_store(address, chance.randbytes(50).hex())
     token = store.open().token
     keys = [(chance.randbytes(size // 2).hex(), b'{"a":[]}', 50) for size in range(400, 4_000, 90)]
     store.fold(token, [folded(1, keys)])
     store.close()
-    catalog = PostgresCatalog(address)
+    catalog = postgres_catalog(address)
     assert len([*catalog.folded(catalog.pipelines()[0])]) == len(keys)
 
 
 def test_a_large_part_is_kept_in_pieces(
-    store: PostgresStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
+    store: DatabaseStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_depot, "_PIECE", 10)
     token = store.open().token
@@ -199,7 +199,7 @@ def test_a_large_part_is_kept_in_pieces(
 
 
 def test_a_part_without_one_of_its_pieces_cannot_be_committed(
-    store: PostgresStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
+    store: DatabaseStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_depot, "_PIECE", 10)
     token = store.open().token
@@ -218,7 +218,7 @@ def test_a_schema_may_have_any_name(postgres_server: Server, schema: str) -> Non
     address = Address(place.url, schema)
     try:
         whole(address, "clicks")
-        assert PostgresCatalog(address).pipelines() == ("clicks",)
+        assert postgres_catalog(address).pipelines() == ("clicks",)
         (found,) = postgres_server.run(
             "SELECT array_agg(DISTINCT schemaname::text) FROM pg_tables "
             "WHERE tablename LIKE 'tidegate_%%' AND tableowner = %s",
@@ -230,14 +230,11 @@ def test_a_schema_may_have_any_name(postgres_server: Server, schema: str) -> Non
 
 
 def test_pipelines_are_found_by_the_names_they_have(address: Address) -> None:
-    for name in HOSTILE_NAMES:
+    """Those of older versions may be any text that the table holds."""
+    names = ("clicks", "Clicks", "'; DROP TABLE x; --", "100% of {clicks} %(pipeline)s", "κλικ ␀0")
+    for name in names:
         whole(address, name)
-    assert PostgresCatalog(address).pipelines() == tuple(sorted(HOSTILE_NAMES))
-
-
-def test_a_name_that_no_index_can_hold_is_refused(address: Address) -> None:
-    with pytest.raises(ConfigError, match="found 1002 bytes, expected at most 1000"):
-        PostgresStore(address, "ü" * 501)
+    assert postgres_catalog(address).pipelines() == tuple(sorted(names))
 
 
 def test_without_a_schema_the_tables_are_where_the_connection_is(
@@ -250,13 +247,13 @@ def test_without_a_schema_the_tables_are_where_the_connection_is(
 
 def test_a_role_without_a_schema_is_told_what_to_do(postgres: Place) -> None:
     with pytest.raises(ConfigError, match="permission denied for schema public") as refused:
-        PostgresStore(Address(postgres.url), "clicks").open()
+        postgres_store(Address(postgres.url), "clicks").open()
     assert "let the role own the schema" in str(refused.value)
 
 
 def test_a_schema_that_cannot_be_made_is_told(postgres: Place) -> None:
     with pytest.raises(ConfigError, match="which is not there, and the role may not create it"):
-        PostgresStore(Address(postgres.url, "missing"), "clicks").open()
+        postgres_store(Address(postgres.url, "missing"), "clicks").open()
 
 
 def test_a_schema_is_made_by_a_role_that_may(postgres_server: Server) -> None:
@@ -266,7 +263,7 @@ def test_a_schema_is_made_by_a_role_that_may(postgres_server: Server) -> None:
 
 def test_a_schema_that_another_driver_is_making_is_waited_for(postgres_server: Server) -> None:
     opened: list[int] = []
-    store = PostgresStore(Address(postgres_server.url, "made at once"), "clicks")
+    store = postgres_store(Address(postgres_server.url, "made at once"), "clicks")
     second = threading.Thread(target=lambda: opened.append(store.open().epoch))
     with psycopg.connect(postgres_server.url) as first:
         lock = {"lock": postgres_schema.lock_number("made at once")}
@@ -291,23 +288,23 @@ def _waiting(server: Server) -> int:
 def test_a_schema_of_somebody_else_is_refused(postgres: Place, postgres_server: Server) -> None:
     other = postgres_server.new_place()
     with pytest.raises(ConfigError, match=f"{other.schema}', which the role may not use"):
-        PostgresStore(Address(postgres.url, other.schema), "clicks").open()
+        postgres_store(Address(postgres.url, other.schema), "clicks").open()
     postgres_server.drop(other)
 
 
 def test_state_that_a_role_may_not_look_into_is_not_told_to_be_missing(
-    store: PostgresStore, postgres_server: Server
+    store: DatabaseStore, address: Address, postgres_server: Server
 ) -> None:
     store.open()
-    guest, schema = postgres_server.new_place(), store.depot.address.schema
+    guest, schema = postgres_server.new_place(), address.schema
     with pytest.raises(ConfigError, match=f"{schema}', which the role may not use"):
-        PostgresCatalog(Address(guest.url, schema)).pipelines()
+        postgres_catalog(Address(guest.url, schema)).pipelines()
     close_idle()
     postgres_server.drop(guest)
 
 
 def test_many_may_make_the_tables_at_once(address: Address) -> None:
-    stores = [PostgresStore(address, f"pipeline {n}") for n in range(6)]
+    stores = [postgres_store(address, f"pipeline {n}") for n in range(6)]
     found: list[object] = []
     threads = [threading.Thread(target=lambda s=s: found.append(s.open().epoch)) for s in stores]
     for thread in threads:
@@ -334,17 +331,17 @@ def test_a_server_that_cannot_keep_state_is_refused(
 ) -> None:
     postgres_server.run(f"ALTER ROLE {postgres.role} SET {setting}")
     with pytest.raises(ConfigError, match=told):
-        PostgresStore(address, "clicks").open()
+        postgres_store(address, "clicks").open()
 
 
 def test_a_commit_may_be_kept_by_the_primary_alone(
-    postgres: Place, postgres_server: Server, store: PostgresStore
+    postgres: Place, postgres_server: Server, store: DatabaseStore
 ) -> None:
     postgres_server.run(f"ALTER ROLE {postgres.role} SET synchronous_commit = local")
     assert store.open().epoch == 0
 
 
-def test_an_old_server_is_refused(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_server_is_refused(store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_schema, "_OLDEST", 990_000)
     with pytest.raises(ConfigError, match=r"found PostgreSQL 1\d.*expected version 99 or later"):
         store.open()
@@ -353,16 +350,18 @@ def test_an_old_server_is_refused(store: PostgresStore, monkeypatch: pytest.Monk
 # --- secrets ----------------------------------------------------------------------------------
 
 
-def test_nothing_that_is_shown_has_the_url(store: PostgresStore, postgres: Place) -> None:
+def test_nothing_that_is_shown_has_the_url(
+    store: DatabaseStore, address: Address, postgres: Place
+) -> None:
     store.open()
     shown = [
         repr(store),
         repr(store.depot),
         str(store.depot),
-        repr(PostgresCatalog(store.depot.address)),
+        repr(postgres_catalog(address)),
     ]
     with pytest.raises(PipelineInUse) as refused:
-        PostgresStore(store.depot.address, "clicks").open()
+        postgres_store(address, "clicks").open()
     shown.append(repr(refused.value))
     assert [text for text in shown if "pw-" in text or postgres.url in text] == []
     assert pickle.loads(pickle.dumps(store.depot)) == store.depot
@@ -372,7 +371,7 @@ def test_nothing_that_is_shown_has_the_url(store: PostgresStore, postgres: Place
 
 
 def test_who_is_cut_in_a_commit_finds_nothing_committed(
-    store: PostgresStore, postgres: Place, postgres_server: Server
+    store: DatabaseStore, postgres: Place, postgres_server: Server
 ) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
@@ -388,10 +387,10 @@ def test_who_is_cut_in_a_commit_finds_nothing_committed(
 
 
 def test_a_commit_whose_answer_is_lost_is_found_by_opening_again(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = store.open()
-    connection = store._tables.connection()
+    connection = store._tables.database.beside()
     run = connection.execute
 
     def lost(query: Any, *values: Any) -> Any:
@@ -411,7 +410,7 @@ def test_a_commit_whose_answer_is_lost_is_found_by_opening_again(
 
 
 def test_what_is_done_beside_a_commit_is_committed_with_it(
-    store: PostgresStore, postgres: Place
+    store: DatabaseStore, postgres: Place
 ) -> None:
     rows(postgres, "CREATE TABLE results (n int)")
     token = store.open().token
@@ -429,7 +428,7 @@ def test_what_is_done_beside_a_commit_is_committed_with_it(
 
 
 def test_tasks_go_on_when_the_server_has_restarted(
-    store: PostgresStore, postgres_server: Server
+    store: DatabaseStore, postgres_server: Server
 ) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"before")
@@ -445,7 +444,7 @@ def test_tasks_go_on_when_the_server_has_restarted(
 
 
 def test_what_was_staged_although_nobody_heard_of_it_is_not_staged_again(
-    store: PostgresStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
+    store: DatabaseStore, postgres: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = store.open().token
     copied = postgres_depot._copy
@@ -462,7 +461,7 @@ def test_what_was_staged_although_nobody_heard_of_it_is_not_staged_again(
 
 
 def test_a_server_that_restarts_in_a_transaction_takes_it_back(
-    store: PostgresStore, postgres_server: Server
+    store: DatabaseStore, postgres_server: Server
 ) -> None:
     token = store.open().token
     with pytest.raises(StoreUnavailable):
@@ -471,7 +470,7 @@ def test_a_server_that_restarts_in_a_transaction_takes_it_back(
 
 
 def test_tables_that_are_dropped_beside_a_run_do_not_begin_anew(
-    store: PostgresStore, postgres: Place
+    store: DatabaseStore, postgres: Place
 ) -> None:
     token = store.open().token
     rows(postgres, "DROP TABLE tidegate_streaming_pipeline CASCADE")
@@ -482,11 +481,11 @@ def test_tables_that_are_dropped_beside_a_run_do_not_begin_anew(
 # --- folding and committing beside each other -------------------------------------------------
 
 
-def test_a_fold_does_not_make_a_commit_wait(store: PostgresStore) -> None:
+def test_a_fold_does_not_make_a_commit_wait(store: DatabaseStore) -> None:
     token = store.open().token
-    with store._fold_ledger.held(token, "share_pipeline"):
-        store._tables.run("find_pipeline", {"pipeline": "clicks"})
-        store._tables.connection().execute("SET lock_timeout = '1ms'")
+    with store._folds.held(token, "share_pipeline"):
+        store._tables.find("find_pipeline")
+        store._tables.database.beside().execute("SET lock_timeout = '1ms'")
         store.commit(token, manifest(1))
         store.published(token, 1)
         with pytest.raises(StoreUnavailable, match="lock timeout"):
@@ -495,12 +494,12 @@ def test_a_fold_does_not_make_a_commit_wait(store: PostgresStore) -> None:
 
 
 def test_a_fold_that_loses_its_connection_gets_another_one(
-    store: PostgresStore, postgres_server: Server, postgres: Place
+    store: DatabaseStore, postgres_server: Server, postgres: Place
 ) -> None:
     token = store.open().token
     keys = folded(1, [("ann", b"{}", 50)])
     store.fold(token, [keys])
-    backend = store._folds.connection().info.backend_pid
+    backend = store._folds.database.beside().info.backend_pid
     postgres_server.run("SELECT pg_terminate_backend(%s, 5000)", backend)
     with pytest.raises(StoreUnavailable):
         store.fold(token, [keys])
@@ -519,7 +518,7 @@ def test_the_isolation_that_a_role_has_by_default_does_not_matter(
 
 
 def test_garbage_goes_in_small_transactions(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidegate.state.postgres._DROPPED_AT_ONCE", 3)
     token = store.open().token
@@ -536,13 +535,13 @@ def test_garbage_goes_in_small_transactions(
 
 
 def test_a_lease_that_is_lost_is_noticed_and_taken_again(
-    store: PostgresStore, postgres: Place, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+    store: DatabaseStore, postgres: Place, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_lease, "BEAT_S", 0.01)
     token = store.open().token
     store.commit(token, manifest(1))
     lease = store._lease
-    assert lease is not None
+    assert isinstance(lease, Lease)
     assert lease._beating is not None
     assert postgres_server.end_leases(postgres.role) == 1
     lease._beating.join(60)
@@ -554,7 +553,7 @@ def test_a_lease_that_is_lost_is_noticed_and_taken_again(
 
 
 def test_a_silent_driver_of_another_role_is_not_taken_over(
-    store: PostgresStore,
+    store: DatabaseStore,
     postgres: Place,
     postgres_server: Server,
     monkeypatch: pytest.MonkeyPatch,
@@ -568,7 +567,7 @@ def test_a_silent_driver_of_another_role_is_not_taken_over(
     monkeypatch.setattr(postgres_lease, "BEAT_S", 0.0)
     monkeypatch.setattr(postgres_lease, "SILENT_S", 0.0)
     with pytest.raises(PipelineInUse, match="only its own role can take it over"):
-        PostgresStore(Address(other.url, postgres.schema), "clicks").open()
+        postgres_store(Address(other.url, postgres.schema), "clicks").open()
     postgres_server.drop(other)
 
 
@@ -588,15 +587,15 @@ def broken_on_this_side(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 @pytest.mark.parametrize("anew", [False, True], ids=["the same store", "a new one"])
 def test_a_driver_takes_the_lease_from_its_own_former_self(
-    store: PostgresStore, address: Address, anew: bool
+    store: DatabaseStore, address: Address, anew: bool
 ) -> None:
     """A run that takes its pipeline over again does so with a new store."""
     store.open()
     former = store._lease
-    assert former is not None
+    assert isinstance(former, Lease)
     with broken_on_this_side(former.connection):
         store.close()
         assert former.lost
-        again = PostgresStore(address, "clicks") if anew else store
+        again = postgres_store(address, "clicks") if anew else store
         assert again.open().token == 2
         again.close()

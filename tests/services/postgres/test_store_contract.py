@@ -9,7 +9,7 @@ from tests.postgres_server import Place, Server
 from tidegate import StateStore
 from tidegate.postgres.address import Address
 from tidegate.state import Part, Store, open_store
-from tidegate.state.postgres_catalog import PostgresCatalog
+from tidegate.state.postgres import postgres_catalog
 from tidegate.testing.contracts import KeyRow, StateStoreContract
 
 
@@ -42,7 +42,7 @@ class TestPostgresStore(StateStoreContract):
         self.change("DELETE FROM tidegate_streaming_journal", pipeline, part)
 
     def readable_state(self, pipeline: str) -> list[KeyRow]:
-        catalog = PostgresCatalog(Address(self.place.url, self.place.schema))
+        catalog = postgres_catalog(Address(self.place.url, self.place.schema))
         return [
             (k.operator, k.group_key, k.key_group, k.state_blob, k.as_of_epoch, k.forget_at)
             for k in catalog.folded(pipeline)

@@ -407,7 +407,7 @@ def test_an_epoch_that_is_out_is_not_published_again(
         raise StateLost("died before it was noted")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tidegate.state.sqlite.SqliteStore.published", dies)
+        patched.setattr("tidegate.state.database_store.DatabaseStore.published", dies)
         with pytest.raises(StateLost, match="died"):
             home.run(pipeline)
     home.run(pipeline)

@@ -19,7 +19,7 @@ from tidegate import (
     memory_table,
 )
 from tidegate.errors import ConfigError, StateLimitReached
-from tidegate.state.inspection import inspect_keys
+from tidegate.state import folder_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,7 +153,7 @@ def test_waiting_rows_can_be_looked_at(spark: SparkSession, tmp_path: Path) -> N
     joined(tmp_path, "look").run(spark=spark, shards=2)
     found = {
         each.group_key: each.state_blob.decode()
-        for each in inspect_keys(tmp_path / "state", "look")
+        for each in folder_catalog(tmp_path / "state").folded("look")
     }
     assert found.keys() == {'{"user":"ann"}', '{"user":"bob"}'}
     assert '"side":"left"' in found['{"user":"ann"}']

@@ -11,8 +11,7 @@ from tests.contracts.targets import key, rows, stage
 from tidegate.cli.state_changing import claim_targets
 from tidegate.errors import LostLease
 from tidegate.pipeline import StateStore, Target
-from tidegate.state import open_store
-from tidegate.state.inspection import FolderCatalog
+from tidegate.state import folder_catalog, open_store
 from tidegate.targets import TargetWriter, open_target
 from tidegate.targets.ownership import claim_targets as claimed
 
@@ -52,7 +51,7 @@ def reset_while_somebody_sleeps(folder: Path, where: Path) -> Callable[[], None]
     part = stage(sleeper, rows(("ann", 0, 1)), name="1-1-x")
     store.reset(before.token)
     store.close()
-    claim_targets(where, FolderCatalog(folder / "state"), "orders")
+    claim_targets(where, folder_catalog(folder / "state"), "orders")
     return lambda: sleeper.publish(key(1, incarnation=before.incarnation), [part])
 
 

@@ -22,12 +22,11 @@ from tidegate.core.step import step
 from tidegate.errors import StateFormatError, StateLost
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Pipeline, Window
-from tidegate.state.catalog import Committed
-from tidegate.state.inspection import FolderCatalog
+from tidegate.state import DatabaseStore, folder_catalog, sqlite_store
+from tidegate.state.catalog import Catalog, Committed
 from tidegate.state.live import read_live
-from tidegate.state.parts import SqliteDepot
-from tidegate.state.protocol import Entry, Manifest, Stacks
-from tidegate.state.sqlite import SqliteStore
+from tidegate.state.protocol import Depot, Entry, Manifest, Stacks
+from tidegate.state.sqlite import SqliteReader
 
 COLUMNS = {"user": "string"}
 
@@ -51,7 +50,7 @@ def pipeline(**window: Any) -> Pipeline:
 class Writer:
     """A driver of one shard: each epoch is one more row of each user, in the same window."""
 
-    store: SqliteStore
+    store: DatabaseStore
     token: int
     epoch: int = 0
     held: Stack[Any] = field(default_factory=Stack)
@@ -103,23 +102,23 @@ class Writer:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[Writer]:
-    store = SqliteStore(tmp_path, "clicks", durable=False)
+    store = sqlite_store(tmp_path, "clicks", durable=False)
     yield Writer(store=store, token=store.open().token)
     store.close()
 
 
 @dataclass(frozen=True)
-class Watched(FolderCatalog):
+class Watched(Catalog):
     """A catalog at which something happens between a manifest and its segments."""
 
     meanwhile: Callable[[], None] = lambda: None
 
-    def depot(self, pipeline: str) -> SqliteDepot:
+    def depot(self, pipeline: str) -> Depot:
         self.meanwhile()
-        return FolderCatalog.depot(self, pipeline)
+        return Catalog.depot(self, pipeline)
 
 
-def counts(catalog: FolderCatalog) -> dict[str | None, int]:
+def counts(catalog: Catalog) -> dict[str | None, int]:
     rows = read_live(catalog, "clicks").rows().table()
     return dict(rows.select("user", "count").iter_rows())
 
@@ -129,8 +128,8 @@ def test_all_that_is_committed_is_read_while_the_pipeline_is_locked(
 ) -> None:
     writer.commit("ann", None)
     writer.commit("ann")
-    live = read_live(FolderCatalog(tmp_path), "clicks")
-    assert counts(FolderCatalog(tmp_path)) == {None: 1, "ann": 2}
+    live = read_live(folder_catalog(tmp_path), "clicks")
+    assert counts(folder_catalog(tmp_path)) == {None: 1, "ann": 2}
     assert (live.committed.epoch, live.count()) == (2, (2, 2))
 
 
@@ -147,12 +146,12 @@ def test_segments_that_vanish_are_read_from_the_next_manifest(
             writer.commit("ann", "bob")
             writer.collect()
 
-    assert counts(Watched(tmp_path, meanwhile)) == {"ann": 3, "bob": 1}
+    assert counts(Watched(SqliteReader(tmp_path), meanwhile)) == {"ann": 3, "bob": 1}
 
 
 def test_segments_that_are_open_cannot_vanish(writer: Writer, tmp_path: Path) -> None:
     writer.commit("ann")
-    live = read_live(FolderCatalog(tmp_path), "clicks")
+    live = read_live(folder_catalog(tmp_path), "clicks")
     writer.commit("ann")
     writer.commit("ann")
     writer.collect()
@@ -168,7 +167,7 @@ def test_who_is_always_too_late_gives_up(writer: Writer, tmp_path: Path) -> None
         writer.commit("ann")
 
     with pytest.raises(StateLost, match="faster than its state can be read"):
-        read_live(Watched(tmp_path, meanwhile), "clicks")
+        read_live(Watched(SqliteReader(tmp_path), meanwhile), "clicks")
     assert writer.epoch == 21
 
 
@@ -182,13 +181,13 @@ def test_segments_that_are_lost_are_not_waited_for(writer: Writer, tmp_path: Pat
             part.unlink()
 
     with pytest.raises(StateLost, match="cannot be read"):
-        read_live(Watched(tmp_path, meanwhile), "clicks")
+        read_live(Watched(SqliteReader(tmp_path), meanwhile), "clicks")
     assert len(tries) == 2
 
 
 def test_of_a_whole_key_only_its_shard_is_opened(writer: Writer, tmp_path: Path) -> None:
     writer.commit("ann", "bob", None)
-    catalog = FolderCatalog(tmp_path)
+    catalog = folder_catalog(tmp_path)
     live = read_live(catalog, "clicks", lambda _: {"user": pl.Series(["bob"])})
     assert live.rows().table()["user"].to_list() == ["bob"]
     group = int(xxhash64([pl.Series(["bob"])])[0]) & 255
@@ -211,10 +210,10 @@ def test_of_a_whole_key_only_its_shard_is_opened(writer: Writer, tmp_path: Path)
 
 def test_what_the_watermark_has_forgotten_is_not_held(writer: Writer, tmp_path: Path) -> None:
     writer.commit("ann", until_us=9_999)
-    assert counts(FolderCatalog(tmp_path)) == {"ann": 1}
+    assert counts(folder_catalog(tmp_path)) == {"ann": 1}
     writer.watermark_us, writer.epoch = 10_000, 2
     writer._write()
-    live = read_live(FolderCatalog(tmp_path), "clicks")
+    live = read_live(folder_catalog(tmp_path), "clicks")
     assert live.count() == (0, 0)
     empty = live.rows().table()
     assert empty.height == 0
@@ -239,7 +238,7 @@ def test_a_window_says_whether_its_row_is_out_and_which(writer: Writer, tmp_path
     told = []
     for users, until_us in ((["ann"], 1_000), (["ann"], 2_000), ([], 5_000)):
         writer.commit(*users, until_us=until_us)
-        (row,) = read_live(FolderCatalog(tmp_path), "clicks").rows().table().to_dicts()
+        (row,) = read_live(folder_catalog(tmp_path), "clicks").rows().table().to_dicts()
         due_at = row["due_at"] and row["due_at"].microsecond
         told.append((row["count"], row["sent"], row["sent_before"], row["revision"], due_at))
     assert told == [
@@ -254,7 +253,7 @@ def test_a_window_that_is_never_forgotten_has_no_time_for_it(
 ) -> None:
     writer.pipeline = pipeline(late_data="reopen", allowed_lateness_ms="unbounded")
     writer.commit("ann", until_us=10_000)
-    (row,) = read_live(FolderCatalog(tmp_path), "clicks").rows().table().to_dicts()
+    (row,) = read_live(folder_catalog(tmp_path), "clicks").rows().table().to_dicts()
     assert (row["closed"], row["sent"], row["forgotten_at"]) == (True, True, None)
     assert row["closes_at"] == row["window_end"]
 
@@ -263,21 +262,21 @@ def test_a_pipeline_that_has_committed_nothing_has_nothing_to_read(
     writer: Writer, tmp_path: Path
 ) -> None:
     with pytest.raises(StateLost, match="committed nothing"):
-        read_live(FolderCatalog(tmp_path), "clicks")
+        read_live(folder_catalog(tmp_path), "clicks")
     with pytest.raises(StateLost, match="no pipeline 'others'"):
-        read_live(FolderCatalog(tmp_path), "others")
+        read_live(folder_catalog(tmp_path), "others")
 
 
 def test_where_a_pipeline_stands_is_one_snapshot(writer: Writer, tmp_path: Path) -> None:
     writer.commit("ann", "bob")
-    found = FolderCatalog(tmp_path).committed("clicks")
+    found = folder_catalog(tmp_path).committed("clicks")
     assert isinstance(found, Committed)
     assert (found.epoch, found.published_epoch, found.folded_epoch) == (1, 1, 0)
     assert (len(found.parts), found.state_bytes > 0) == (1, True)
     assert found.age_us is not None
     assert 0 <= found.age_us < 60_000_000
-    assert FolderCatalog(tmp_path).committed("others") is None
-    assert FolderCatalog(tmp_path / "nowhere").pipelines() == ()
+    assert folder_catalog(tmp_path).committed("others") is None
+    assert folder_catalog(tmp_path / "nowhere").pipelines() == ()
 
 
 @pytest.mark.parametrize(
@@ -301,4 +300,4 @@ def test_a_database_out_of_reach_is_not_called_broken(
     (tmp_path / "tidegate.db").touch()
     monkeypatch.setattr(sqlite3, "connect", connect)
     with pytest.raises(kind, match=hint):
-        FolderCatalog(tmp_path).pipelines()
+        folder_catalog(tmp_path).pipelines()

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tidegate.state.filelock import FileLock, holder_of
-from tidegate.state.layout import Layout, slug_of
-from tidegate.testing.epochs import HOSTILE_NAMES
+from tidegate.state.filelock import FileLock, held_by, holder_of
+from tidegate.state.layout import Layout
 
-
-@given(st.text())
-def test_a_slug_is_a_short_plain_file_name(name: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_-]{16,57}", slug_of(name))
+OLDER = ("../../etc/passwd", "a/b", "zero\0byte", ".", "κλικ", "x" * 500, " clicks", "\ud800")
+"""Names that older versions took for pipelines."""
 
 
-def test_names_that_look_alike_have_different_slugs() -> None:
-    names = [*HOSTILE_NAMES, "", "clicks", "Clicks", " clicks", "clicks/", "\ud800"]
-    assert len({slug_of(name).lower() for name in names}) == len(names)
-
-
-def test_all_places_are_inside_the_folder() -> None:
-    for name in HOSTILE_NAMES:
-        layout = Layout(Path("/store"), name)
-        assert layout.parts.parent == Path("/store/parts")
-        assert layout.lock.parent == Path("/store/locks")
+def test_names_of_older_versions_have_folders_of_their_own_inside_the_folder() -> None:
+    layouts = [Layout(Path("/store"), name) for name in (*OLDER, "clicks", "Clicks")]
+    assert {layout.parts.parent for layout in layouts} == {Path("/store/parts")}
+    assert {layout.lock.parent for layout in layouts} == {Path("/store/locks")}
+    assert len({layout.parts.name.lower() for layout in layouts}) == len(layouts)
 
 
 @pytest.fixture
@@ -61,3 +53,25 @@ def test_a_holder_without_a_note_is_somebody(path: Path) -> None:
     assert holder_of(path) == "somebody"
     path.touch()
     assert holder_of(path) == "somebody"
+
+
+def test_who_has_a_lock_is_seen_by_those_who_do_not(path: Path) -> None:
+    assert held_by(path) is None
+    lock = FileLock.take(path)
+    assert lock is not None
+    assert (held_by(path) or "").startswith(f"process {os.getpid()} on ")
+    lock.release()
+    assert held_by(path) is None
+
+
+def test_who_only_looks_at_a_lock_does_not_refuse_it_to_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look of another process, in the moment in which a run takes the lock."""
+    path.touch()
+    looking = path.open()
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("time.sleep", lambda _: looking.close())
+    lock = FileLock.take(path)
+    assert lock is not None
+    lock.release()

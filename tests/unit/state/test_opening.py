@@ -11,27 +11,21 @@ import pytest
 
 from tidegate.errors import ConfigError, StateFormatError
 from tidegate.pipeline import StateStore
-from tidegate.state import (
-    InMemoryStore,
-    KeyState,
-    SqliteStore,
-    inspect,
-    inspect_keys,
-    open_store,
-)
+from tidegate.state import KeyState, catalog_of, folder_catalog, open_store, sqlite_store
 from tidegate.state.manifest_format import decode, encode
-from tidegate.state.sqlite_schema import queries
+from tidegate.state.sqlite import queries
 from tidegate.testing.epochs import folded, manifest, stage
 
 
 def test_the_kind_says_which_store_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = open_store(StateStore(), "clicks")
-    assert isinstance(store, SqliteStore)
     store.open()
     store.close()
     assert (tmp_path / ".tidegate" / "tidegate.db").exists()
-    assert isinstance(open_store(StateStore(kind="in_memory"), "clicks"), InMemoryStore)
+    assert catalog_of(StateStore()).pipelines() == ("clicks",)
+    open_store(StateStore(kind="in_memory"), "others").open()
+    assert catalog_of(StateStore()).pipelines() == ("clicks",)
 
 
 def test_a_folder_may_be_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +39,7 @@ def test_a_folder_may_be_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_postgres_is_for_production(monkeypatch: pytest.MonkeyPatch) -> None:
     """To make a store connects to nothing; where psycopg is missing, its extra is named."""
     spec = StateStore(kind="postgres", url="postgresql://ann:hunter2@host/database", schema="s")
-    assert type(open_store(spec, "clicks")).__name__ == "PostgresStore"
+    assert type(open_store(spec, "clicks").depot).__name__ == "PostgresDepot"
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=r"pip install 'tidegate\[postgres\]'") as refused:
         open_store(spec, "clicks")
@@ -53,25 +47,23 @@ def test_postgres_is_for_production(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_anybody_may_look_while_a_driver_runs(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path, "clicks")
+    store = sqlite_store(tmp_path, "clicks")
     found = store.open()
     parts = [stage(store.depot, found.token, 1, data) for data in (b"one", b"three")]
     store.commit(found.token, manifest(1, parts))
     store.commit(found.token, manifest(2, parts[1:]))
     store.published(found.token, 1)
     store.fold(found.token, [folded(2, [("ann", b"[]", 50), ("bob", b"{}", 51)])])
-    (seen,) = inspect(tmp_path)
-    assert (seen.pipeline, seen.epoch, seen.published_epoch, seen.folded_epoch) == (
-        "clicks",
-        2,
-        1,
-        2,
-    )
-    assert (seen.parts, seen.state_bytes, seen.keys) == (1, 5, 2)
+    catalog = folder_catalog(tmp_path)
+    seen = catalog.committed("clicks")
+    assert seen is not None
+    assert (seen.epoch, seen.published_epoch, seen.folded_epoch) == (2, 1, 2)
+    assert (len(seen.parts), seen.state_bytes, seen.folded_keys) == (1, 5, 2)
     assert (seen.incarnation, seen.token) == (found.incarnation, found.token)
     assert seen.offsets == {"clicks": {"place": 20}}
+    assert seen.age_us is not None
     assert 0 <= seen.age_us < 60_000_000
-    assert inspect_keys(tmp_path, "clicks", at_most=1) == (
+    assert [*catalog.folded("clicks")][:1] == [
         KeyState(
             operator="window",
             group_key="ann",
@@ -80,22 +72,22 @@ def test_anybody_may_look_while_a_driver_runs(tmp_path: Path) -> None:
             as_of_epoch=2,
             forget_at=50,
         ),
-    )
+    ]
     store.close()
 
 
 def test_one_of_several_pipelines_can_be_looked_at(tmp_path: Path) -> None:
     for name in ("b", "a"):
-        store = SqliteStore(tmp_path, name)
+        store = sqlite_store(tmp_path, name)
         store.open()
         store.close()
-    assert [seen.pipeline for seen in inspect(tmp_path)] == ["a", "b"]
-    assert [seen.pipeline for seen in inspect(tmp_path, "b")] == ["b"]
-    assert inspect(tmp_path, "c") == ()
+    catalog = folder_catalog(tmp_path)
+    assert catalog.pipelines() == ("a", "b")
+    assert [catalog.committed(name) is None for name in ("b", "c")] == [False, True]
 
 
 def test_looking_makes_nothing(tmp_path: Path) -> None:
-    assert inspect(tmp_path) == ()
+    assert folder_catalog(tmp_path).pipelines() == ()
     assert list(tmp_path.iterdir()) == []
 
 

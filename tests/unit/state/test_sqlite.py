@@ -12,16 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.unit.state.stores import connection_of, database_of
 from tidegate.errors import ConfigError, LostLease, StateFormatError, StateLost
-from tidegate.state import Entry, Manifest, SqliteDepot, SqliteStore, Stacks
-from tidegate.state.inspection import FolderCatalog
+from tidegate.state import (
+    DatabaseStore,
+    Entry,
+    Manifest,
+    SqliteDepot,
+    Stacks,
+    folder_catalog,
+    sqlite_store,
+)
 from tidegate.state.layout import Layout
 from tidegate.testing.epochs import changed, folded, manifest, output, stage
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path, "clicks")
+def store(tmp_path: Path) -> Iterator[DatabaseStore]:
+    store = sqlite_store(tmp_path, "clicks")
     yield store
     store.close()
 
@@ -72,7 +80,7 @@ class Refuses:
 # --- the database -----------------------------------------------------------------------------
 
 
-def test_people_can_read_what_is_committed(store: SqliteStore, tmp_path: Path) -> None:
+def test_people_can_read_what_is_committed(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     found = {"clicks": ({"path": "a.json"},)}
@@ -92,18 +100,33 @@ def test_people_can_read_what_is_committed(store: SqliteStore, tmp_path: Path) -
     ]
     said = "SELECT json_extract(manifest, '$.state_version') FROM tidegate_streaming_manifest"
     assert rows(tmp_path, said) == [(1,)]
-    assert FolderCatalog(tmp_path).logs("clicks") == found
-    assert FolderCatalog(tmp_path).logs("others") == {}
+    assert folder_catalog(tmp_path).logs("clicks") == found
+    assert folder_catalog(tmp_path).logs("others") == {}
 
 
-def test_the_database_survives_a_power_cut(store: SqliteStore) -> None:
+def test_the_database_survives_a_power_cut(store: DatabaseStore) -> None:
     store.open()
-    connection = store._database()
+    connection = connection_of(store)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_a_part_of_two_shards_is_in_the_journal_once(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_store_that_is_opened_has_one_connection(
+    store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[sqlite3.Connection] = []
+
+    def connected(*where: Any, **how: Any) -> sqlite3.Connection:
+        made.append(connect(*where, **how))
+        return made[-1]
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    store.open()
+    assert made == [connection_of(store)]
+
+
+def test_a_part_of_two_shards_is_in_the_journal_once(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     bounds = ((128, 256), (64, 128))
@@ -114,7 +137,7 @@ def test_a_part_of_two_shards_is_in_the_journal_once(store: SqliteStore, tmp_pat
     assert found == [(64, 256)]
 
 
-def test_a_part_that_was_replaced_may_be_named_again(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_part_that_was_replaced_may_be_named_again(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     store.commit(token, manifest(1, [part]))
@@ -125,7 +148,7 @@ def test_a_part_that_was_replaced_may_be_named_again(store: SqliteStore, tmp_pat
     assert rows(tmp_path, "SELECT replaced_epoch FROM tidegate_streaming_journal") == [(None,)]
 
 
-def test_old_manifests_go_when_they_are_published(store: SqliteStore, tmp_path: Path) -> None:
+def test_old_manifests_go_when_they_are_published(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     for epoch in (1, 2, 3):
         store.commit(token, manifest(epoch))
@@ -142,19 +165,19 @@ def test_old_manifests_go_when_they_are_published(store: SqliteStore, tmp_path: 
         "INSERT INTO tidegate_streaming_offsets",
     ],
 )
-def test_a_commit_that_fails_changes_nothing(store: SqliteStore, statement: str) -> None:
+def test_a_commit_that_fails_changes_nothing(store: DatabaseStore, statement: str) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
-    real = store._database()
-    store._connection = Refuses(real, statement)  # type: ignore[assignment]  # it can do as much
+    real = connection_of(store)
+    database_of(store)._connection = Refuses(real, statement)  # type: ignore[assignment]  # it can do as much
     with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
         store.commit(token, manifest(1, [part], discovered={"clicks": ({"path": "a"},)}))
-    store._connection = real
+    database_of(store)._connection = real
     found = store.open()
     assert (found.epoch, found.last, dict(found.logs)) == (0, None, {})
 
 
-def test_commits_go_on_while_keys_are_folded(store: SqliteStore) -> None:
+def test_commits_go_on_while_keys_are_folded(store: DatabaseStore) -> None:
     token = store.open().token
     keys = [(f"{n:05}", b"{}", 10**9) for n in range(20_000)]
     folding = threading.Thread(target=store.fold, args=(token, [folded(1, keys)]))
@@ -168,7 +191,7 @@ def test_commits_go_on_while_keys_are_folded(store: SqliteStore) -> None:
     assert store.open().epoch == during
 
 
-def test_an_older_fold_does_not_undo_a_newer_one(store: SqliteStore, tmp_path: Path) -> None:
+def test_an_older_fold_does_not_undo_a_newer_one(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     store.fold(token, [folded(2, [("ann", b"new", 50), ("bob", b"new", 50)])])
     store.fold(token, [folded(1, [("ann", b"old", 50), ("bob", b"", 0)])])
@@ -178,8 +201,8 @@ def test_an_older_fold_does_not_undo_a_newer_one(store: SqliteStore, tmp_path: P
     assert rows(tmp_path, pipeline) == [(2, 1)]
 
 
-def test_two_pipelines_of_a_folder_may_run_at_once(store: SqliteStore, tmp_path: Path) -> None:
-    other = SqliteStore(tmp_path, "orders")
+def test_two_pipelines_of_a_folder_may_run_at_once(store: DatabaseStore, tmp_path: Path) -> None:
+    other = sqlite_store(tmp_path, "orders")
     tokens = {each: each.open().token for each in (store, other)}
     for epoch in (1, 2):
         for each, token in tokens.items():
@@ -209,7 +232,7 @@ def test_two_pipelines_of_a_folder_may_run_at_once(store: SqliteStore, tmp_path:
     ],
 )
 def test_what_this_version_cannot_read_is_refused(
-    store: SqliteStore, tmp_path: Path, statement: str, message: str
+    store: DatabaseStore, tmp_path: Path, statement: str, message: str
 ) -> None:
     store.commit(store.open().token, manifest(1))
     store.close()
@@ -218,10 +241,10 @@ def test_what_this_version_cannot_read_is_refused(
         store.open()
     assert rows(tmp_path, "SELECT token FROM tidegate_streaming_pipeline") == [(1,)]
     with pytest.raises(StateFormatError, match=message):  # and not PipelineInUse
-        SqliteStore(tmp_path, "clicks").open()
+        sqlite_store(tmp_path, "clicks").open()
 
 
-def test_fields_of_a_later_version_are_passed_over(store: SqliteStore, tmp_path: Path) -> None:
+def test_fields_of_a_later_version_are_passed_over(store: DatabaseStore, tmp_path: Path) -> None:
     store.commit(store.open().token, manifest(1))
     store.close()
     later = "json_set(manifest, '$.state_version', 2, '$.mood', json('{\"a\": 1}'))"
@@ -229,7 +252,7 @@ def test_fields_of_a_later_version_are_passed_over(store: SqliteStore, tmp_path:
     assert store.open().last == manifest(1)
 
 
-def test_versions_never_go_back(store: SqliteStore, tmp_path: Path) -> None:
+def test_versions_never_go_back(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     change(tmp_path, "UPDATE tidegate_streaming_pipeline SET state_version = 2")
     store.commit(token, manifest(1))
@@ -240,10 +263,10 @@ def test_versions_never_go_back(store: SqliteStore, tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tidegate.db").write_bytes(b"something else entirely " * 100)
     with pytest.raises(StateFormatError, match=r"tidegate\.db is not a database"):
-        SqliteStore(tmp_path, "clicks").open()
+        sqlite_store(tmp_path, "clicks").open()
 
 
-def test_a_pipeline_that_somebody_deleted_is_nobodys(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_pipeline_that_somebody_deleted_is_nobodys(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     change(tmp_path, "DELETE FROM tidegate_streaming_pipeline")
     with pytest.raises(LostLease, match="deleted"):
@@ -253,7 +276,7 @@ def test_a_pipeline_that_somebody_deleted_is_nobodys(store: SqliteStore, tmp_pat
 # --- parts ------------------------------------------------------------------------------------
 
 
-def test_files_say_token_epoch_attempt_and_checksum(store: SqliteStore, tmp_path: Path) -> None:
+def test_files_say_token_epoch_attempt_and_checksum(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     part = store.depot.stage(token, 7, "attempt", {"state": (pa.py_buffer(b"123456789"), 1)})
     assert part["state"].name == "1-7-attempt-state"
@@ -261,7 +284,7 @@ def test_files_say_token_epoch_attempt_and_checksum(store: SqliteStore, tmp_path
     assert files == ["1-7-attempt-state.cbf43926.part"]
 
 
-def test_a_name_is_written_once(store: SqliteStore) -> None:
+def test_a_name_is_written_once(store: DatabaseStore) -> None:
     token = store.open().token
     blobs = {"state": (pa.py_buffer(b"state"), 1)}
     store.depot.stage(token, 1, "same", blobs)
@@ -275,7 +298,7 @@ def test_staging_on_another_machine_says_what_to_do(tmp_path: Path) -> None:
         stage(depot, 1, 1, b"state")
 
 
-def test_a_right_part_is_not_read_again(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_right_part_is_not_read_again(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     assert store.depot.fetch(part).to_pybytes() == b"state"
@@ -287,7 +310,7 @@ def test_a_right_part_is_not_read_again(store: SqliteStore, tmp_path: Path) -> N
         store.depot.fetch(part)
 
 
-def test_a_part_outlives_its_file_while_it_is_mapped(store: SqliteStore) -> None:
+def test_a_part_outlives_its_file_while_it_is_mapped(store: DatabaseStore) -> None:
     token = store.open().token
     mapped = store.depot.fetch(stage(store.depot, token, 1, b"state"))
     store.close()
@@ -295,7 +318,7 @@ def test_a_part_outlives_its_file_while_it_is_mapped(store: SqliteStore) -> None
     assert mapped.to_pybytes() == b"state"
 
 
-def test_files_of_others_are_left_alone(store: SqliteStore, tmp_path: Path) -> None:
+def test_files_of_others_are_left_alone(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     store.commit(token, manifest(1))
     foreign = [Layout(tmp_path, "clicks").parts / name for name in ("notes.txt", "0-0-x.txt")]
@@ -305,7 +328,7 @@ def test_files_of_others_are_left_alone(store: SqliteStore, tmp_path: Path) -> N
     assert [path.exists() for path in foreign] == [True, True]
 
 
-def test_a_half_written_part_cannot_be_committed(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_half_written_part_cannot_be_committed(store: DatabaseStore, tmp_path: Path) -> None:
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
     (path,) = Layout(tmp_path, "clicks").parts.iterdir()
@@ -320,7 +343,7 @@ def test_a_half_written_part_cannot_be_committed(store: SqliteStore, tmp_path: P
 
 
 def test_a_folder_of_state_is_for_its_owner_alone(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "new" / "state", "clicks")
+    store = sqlite_store(tmp_path / "new" / "state", "clicks")
     stage(store.depot, store.open().token, 1, b"state")
     found = rights(tmp_path / "new" / "state")
     store.close()
@@ -334,7 +357,7 @@ def test_a_folder_of_state_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_state_that_others_could_read_is_closed_to_them_and_the_folder_above_is_left_alone(
-    store: SqliteStore, tmp_path: Path
+    store: DatabaseStore, tmp_path: Path
 ) -> None:
     store.open()
     store.close()

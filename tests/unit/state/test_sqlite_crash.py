@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import PipelineInUse
-from tidegate.state import SqliteStore
+from tidegate.state import sqlite_store
 from tidegate.testing.epochs import bytes_of, manifest, stage
 
 KILL_AT_EVERY_STATEMENT = textwrap.dedent(
     """
     import os, signal, sys
     from pathlib import Path
-    from tidegate.state import SqliteStore
+    from tidegate.state import sqlite_store
     from tidegate.testing.epochs import manifest, stage
 
     def die():
         os.kill(os.getpid(), signal.SIGKILL)
 
     def run(folder, point):
-        store = SqliteStore(folder, "clicks")
+        store = sqlite_store(folder, "clicks")
         token = store.open().token
         old = stage(store.depot, token, 1, b"old")
         store.commit(token, manifest(1, [old]))
@@ -39,7 +39,7 @@ KILL_AT_EVERY_STATEMENT = textwrap.dedent(
                 die()
 
         store.adopt(token, {"gap_ms": 5})
-        store._connection.set_trace_callback(trace)
+        store._tables.database.connection().set_trace_callback(trace)
         log = {"clicks": ({"path": "a"}, {"path": "b"})}
         getattr(store, sys.argv[2])(token, manifest(2, [new], discovered=log))
         Path(folder, "last").write_text("returned")
@@ -59,7 +59,7 @@ KILL_AT_EVERY_STATEMENT = textwrap.dedent(
 
 def found_in(folder: Path) -> tuple[int, bool, object, int]:
     """Epoch, whether the last manifest is whole with its parts, the plan, entries of the log."""
-    store = SqliteStore(folder, "clicks")
+    store = sqlite_store(folder, "clicks")
     found = store.open()
     assert found.last is not None
     (entry,) = found.last.state["window"].shards[0]
@@ -84,9 +84,9 @@ HOLD = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from tidegate.state import SqliteStore
+    from tidegate.state import sqlite_store
 
-    SqliteStore(Path(sys.argv[1]), "clicks").open()
+    sqlite_store(Path(sys.argv[1]), "clicks").open()
     print("open", flush=True)
     sys.stdin.read()
     """
@@ -100,7 +100,7 @@ def test_the_death_of_a_driver_lets_the_next_one_in(tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdin is not None
     assert holder.stdout.readline() == b"open\n"
-    store = SqliteStore(tmp_path, "clicks")
+    store = sqlite_store(tmp_path, "clicks")
     host = os.uname().nodename
     with pytest.raises(PipelineInUse, match=f"run by process {holder.pid} on {host} since 2"):
         store.open()
@@ -113,7 +113,7 @@ def test_the_death_of_a_driver_lets_the_next_one_in(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_finds_garbage_of_a_dead_one_removes_it(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path, "clicks")
+    store = sqlite_store(tmp_path, "clicks")
     token = store.open().token
     stage(store.depot, token, 1, b"of an epoch that was never committed")
     store.close()

@@ -357,8 +357,8 @@ SELECT pipeline_name AS pipeline FROM tidegate_streaming_pipeline ORDER BY pipel
 
 -- inspect_committed --
 -- Where a pipeline stands, with its last epoch; the manifest is NULL before the first.
-SELECT p.pipeline_name AS pipeline, p.epoch, p.published_epoch, p.folded_epoch, p.incarnation,
-       p.min_reader_version, p.library_version, p.plan::text AS plan, m.manifest::text AS manifest,
+SELECT p.pipeline_name AS pipeline, p.token, p.epoch, p.published_epoch, p.folded_epoch,
+       p.incarnation, p.min_reader_version, p.library_version, p.plan::text AS plan, m.manifest::text AS manifest,
        (extract(epoch FROM clock_timestamp() - m.committed_at) * 1000000)::bigint AS age_us,
        (SELECT count(*) FROM tidegate_streaming_state AS s
          WHERE s.pipeline_name = p.pipeline_name) AS folded_keys

@@ -217,29 +217,14 @@ SELECT MAX(version) FROM tidegate_streaming_schema;
 INSERT INTO tidegate_streaming_schema (version, applied_at)
 VALUES (:version, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
 
--- inspect_pipelines --
--- All pipelines of the folder, or one, with the size of what they keep.
-SELECT p.pipeline_name AS pipeline, p.epoch, p.published_epoch, p.folded_epoch, p.token,
-       p.incarnation, p.state_version, p.library_version, p.created_at, p.updated_at,
-       CAST((julianday('now') - julianday(p.updated_at)) * 86400000000 AS INTEGER) AS age_us,
-       (SELECT COUNT(*) FROM tidegate_streaming_journal AS j
-         WHERE j.pipeline_name = p.pipeline_name AND j.replaced_epoch IS NULL) AS parts,
-       (SELECT COALESCE(SUM(bytes), 0) FROM tidegate_streaming_journal AS j
-         WHERE j.pipeline_name = p.pipeline_name AND j.replaced_epoch IS NULL) AS state_bytes,
-       (SELECT COUNT(*) FROM tidegate_streaming_state AS s
-         WHERE s.pipeline_name = p.pipeline_name) AS keys
-  FROM tidegate_streaming_pipeline AS p
- WHERE :pipeline IS NULL OR p.pipeline_name = :pipeline
- ORDER BY p.pipeline_name;
-
 -- inspect_names --
 -- The pipelines of the folder.
 SELECT pipeline_name AS pipeline FROM tidegate_streaming_pipeline ORDER BY pipeline_name;
 
 -- inspect_committed --
 -- Where a pipeline stands, with its last epoch; the manifest is NULL before the first.
-SELECT p.pipeline_name AS pipeline, p.epoch, p.published_epoch, p.folded_epoch, p.incarnation,
-       p.min_reader_version, p.library_version, p.plan, m.manifest,
+SELECT p.pipeline_name AS pipeline, p.token, p.epoch, p.published_epoch, p.folded_epoch,
+       p.incarnation, p.min_reader_version, p.library_version, p.plan, m.manifest,
        CAST((julianday('now') - julianday(m.committed_at)) * 86400000000 AS INTEGER) AS age_us,
        (SELECT COUNT(*) FROM tidegate_streaming_state AS s
          WHERE s.pipeline_name = p.pipeline_name) AS folded_keys
@@ -248,17 +233,9 @@ SELECT p.pipeline_name AS pipeline, p.epoch, p.published_epoch, p.folded_epoch, 
     ON m.pipeline_name = p.pipeline_name AND m.epoch = p.epoch
  WHERE p.pipeline_name = :pipeline;
 
--- inspect_offsets --
--- How far the sources of a pipeline have been read.
-SELECT source_id, offset_bytes
-  FROM tidegate_streaming_offsets
- WHERE pipeline_name = :pipeline
- ORDER BY source_id;
-
 -- inspect_keys --
--- Some keys of a pipeline, with their state.
+-- The keys of a pipeline, with their state.
 SELECT operator, group_key, key_group, state_blob, as_of_epoch, forget_at
   FROM tidegate_streaming_state
  WHERE pipeline_name = :pipeline
- ORDER BY operator, group_key
- LIMIT :at_most;
+ ORDER BY operator, group_key;
