@@ -23,12 +23,14 @@ _LONGEST = 40
 
 
 def slug_of(name: str) -> str:
-    """A file name for any text: readable, and never the same for two texts.
+    """A file name for the name of a pipeline, and never the same for two.
+
+    Older versions took any text for a name: their folders are found by the digest.
 
     >>> slug_of("clicks"), slug_of("../clicks")
     ('clicks-72b40fb15edacca3', 'clicks-558d01026d658ab3')
     """
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
     readable = _UNSAFE.sub("-", name).strip("-")[:_LONGEST]
     return f"{readable}-{digest}" if readable else digest
 

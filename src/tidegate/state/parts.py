@@ -23,11 +23,9 @@ import pyarrow as pa
 
 from tidegate.durability import private_opener, sync_folder
 from tidegate.errors import ConfigError, Problem, StateLost
-from tidegate.state.layout import slug_of
 from tidegate.state.protocol import Part
 
 _STAMPED = re.compile(r"(?P<token>\d+)-(?P<epoch>\d+)-[A-Za-z0-9._-]+", re.ASCII)
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _SUFFIX = ".part"
 _REMEMBERED = 65_536
 
@@ -116,8 +114,7 @@ class SqliteDepot:
         return len(garbage)
 
     def _write(self, part: Part, data: pa.Buffer) -> None:
-        path = self.folder / _file_of(part)
-        with open(path, "xb", buffering=0, opener=private_opener) as file:
+        with open(self._path_of(part), "xb", buffering=0, opener=private_opener) as file:
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]
@@ -136,18 +133,13 @@ def parts_of(
     """What a task is about to stage, each with its name, size and checksum."""
     return {
         what: Part(
-            name=f"{token}-{epoch}-{_plain(attempt)}-{_plain(what)}",
+            name=f"{token}-{epoch}-{attempt}-{what}",
             bytes=data.size,
             checksum=zlib.crc32(data),
             rows=rows,
         )
         for what, (data, rows) in parts.items()
     }
-
-
-def _plain(word: str) -> str:
-    """A word as part of a file name."""
-    return word if _PLAIN.fullmatch(word) else slug_of(word)
 
 
 def _file_of(part: Part) -> str:

@@ -40,7 +40,7 @@ def lock_number(*names: str) -> int:
     >>> lock_number("public", "clicks")
     -254229283508661357
     """
-    digest = hashlib.sha256("\0".join(("tidegate", *names)).encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256("\0".join(("tidegate", *names)).encode())
     return int.from_bytes(digest.digest()[:8], "big", signed=True)
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
-from urllib.parse import quote
 
 import polars as pl
 
@@ -140,10 +139,7 @@ class DeltaWriter:
     @property
     def owner_property(self) -> str:
         """The property of the table that says whose rows it has."""
-        names = (
-            quote(each, safe="", errors="surrogatepass") for each in (self.pipeline, self.channel)
-        )
-        return f"tidegate.owner.{'/'.join(names)}"
+        return f"tidegate.owner.{self.pipeline}/{self.channel}"
 
     def last_epoch(self, key: EpochKey) -> int | None:
         """The last epoch of which anything is in, by the transaction of the pipeline's channel."""
@@ -220,8 +216,7 @@ def open_delta(
 
 def application_of(key: EpochKey) -> str:
     """The id under which a table remembers the epochs of a channel."""
-    names = (key.pipeline, key.incarnation, key.operator, key.channel)
-    return "/".join(["tidegate", *(quote(name, safe="", errors="surrogatepass") for name in names)])
+    return "/".join(["tidegate", key.pipeline, key.incarnation, key.operator, key.channel])
 
 
 def _rows_out(table: Any, key: EpochKey) -> int | None:

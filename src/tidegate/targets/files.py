@@ -110,7 +110,7 @@ class FilesWriter:
     def owner(self) -> str | None:
         """As noted beside what is staged."""
         try:
-            return self._note.read_text("utf-8", "surrogatepass")
+            return self._note.read_text("utf-8")
         except FileNotFoundError:
             return None
 
@@ -124,7 +124,7 @@ class FilesWriter:
     def claim(self, incarnation: str) -> None:
         """The note outlives a power cut, as rows do."""
         if self.owner() != incarnation:
-            replace_durably(self._note, incarnation.encode("utf-8", "surrogatepass"))
+            replace_durably(self._note, incarnation.encode())
 
     @property
     def _note(self) -> Path:

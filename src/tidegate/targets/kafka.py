@@ -271,8 +271,8 @@ class KafkaWriter:
             always.append((SCHEMA_HEADER, schema.encode()))
         if self.channel != MAIN:
             always += [
-                (PIPELINE_HEADER, _bytes(self.pipeline)),
-                (CHANNEL_HEADER, _bytes(self.channel)),
+                (PIPELINE_HEADER, self.pipeline.encode()),
+                (CHANNEL_HEADER, self.channel.encode()),
             ]
         return always
 
@@ -380,7 +380,3 @@ def _group_of(key: EpochKey) -> str:
     """The group whose offset is the last epoch: whatever belongs to an epoch but its number."""
     names = (key.pipeline, key.incarnation, key.operator, key.channel)
     return f"tidegate.{'/'.join(safe_name(name) for name in names)}"
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")

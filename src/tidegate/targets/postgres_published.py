@@ -9,7 +9,6 @@ says to which incarnation of the state the rows belong, in front of the run.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from psycopg import sql
@@ -31,7 +30,6 @@ _TABLES: Final = {
         run text NOT NULL,
         PRIMARY KEY (pipeline_name, channel, table_name))""",
 }
-_ODD: Final = re.compile("[\0\\\\\ud800-\udfff]")
 
 
 def make_tables(connection: Connection, schema: str) -> None:
@@ -77,8 +75,7 @@ def claim(
         "INSERT INTO {} VALUES ($1, $2, $3, $4)"
         " ON CONFLICT (pipeline_name, channel, table_name) DO UPDATE SET run = excluded.run"
     ).format(sql.Identifier(table.schema, _PUBLISHER))
-    names = _stored(pipeline, channel, table.table)
-    asked(connection, query, [*names, _publishing(incarnation, run)])
+    asked(connection, query, [pipeline, channel, table.table, _publishing(incarnation, run)])
 
 
 def refuse_if_taken_over(connection: Connection, table: TableName, key: EpochKey, run: str) -> None:
@@ -96,7 +93,7 @@ def _publisher(
     query = sql.SQL(
         "SELECT run FROM {} WHERE pipeline_name = $1 AND channel = $2 AND table_name = $3 {}"
     ).format(sql.Identifier(table.schema, _PUBLISHER), sql.SQL(lock))
-    found = asked(connection, query, _stored(pipeline, channel, table.table))
+    found = asked(connection, query, [pipeline, channel, table.table])
     return found[0][0] if found else None
 
 
@@ -128,9 +125,4 @@ def published_epoch(connection: Connection, schema: str, key: EpochKey) -> int |
 
 
 def _names_in(key: EpochKey) -> list[str]:
-    return _stored(key.pipeline, key.incarnation, key.operator, key.channel)
-
-
-def _stored(*names: str) -> list[str]:
-    """Names as texts of PostgreSQL, which takes neither zero bytes nor half characters."""
-    return [each.encode("unicode_escape").decode() if _ODD.search(each) else each for each in names]
+    return [key.pipeline, key.incarnation, key.operator, key.channel]

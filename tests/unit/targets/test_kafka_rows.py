@@ -97,7 +97,14 @@ def test_nothing_shows_a_password() -> None:
 
 
 def test_two_names_never_share_a_transactional_id() -> None:
-    names = [("a", "b/c"), ("a/b", "c"), ("a.b", "c"), ("a", "b.c"), ("", ""), ("A", "b.c")]
+    names = [
+        ("a.b", "c"),
+        ("a", "b.c"),
+        ("A", "b.c"),
+        ("a-b", "c"),
+        ("x" * 40, "c"),
+        ("x" * 41, "c"),
+    ]
     made = [
         open_target(Target(format="kafka", options=ADDRESS), pipeline=one, channel=other)
         for one, other in names
