@@ -1,6 +1,6 @@
 """`tidegate state`: look at what pipelines hold, take it out, forget it.
 
-Looking takes no lock and starts no Spark, so it may be done at any time. What changes something
+Looking hinders no run and starts no Spark, so it may be done at any time. What changes something
 takes the pipeline over for a moment, and is refused while somebody runs it. What reads state is
 loaded by the command that needs it: a shell that completes words does not wait for it.
 """

@@ -2,7 +2,7 @@
 
     folder | database -> [Reader] -> [Catalog] -> list, show, export -> people and tools
 
-Looking takes no lock and no token, so it never disturbs a run. What changes something goes
+Looking takes no token and waits for nobody, so it never disturbs a run. What changes something goes
 through `Store`, which a catalog opens for one pipeline.
 """
 

@@ -70,9 +70,9 @@ class Lease:
     def take(address: Address, pipeline: str) -> Lease:
         """Take the lease, and make what tables are missing on the way.
 
-        A driver that lost the lease may sleep in a transaction: that is ended.
         Where a session of ours had it last, and the server has not noticed yet that it is over, it
-        is now. Raises `PipelineInUse`, saying by whom.
+        is now. Transactions in which a driver sleeps that has lost the lease are ended. Raises
+        `PipelineInUse`, saying by whom.
         """
         session = new_session()
         connection = connect(address, session)
@@ -82,11 +82,7 @@ class Lease:
                 schema = prepare(connection, address)
                 lock = lock_number(schema, pipeline)
                 _acquire(connection, pipeline, lock)
-                row = connection.execute(
-                    queries()["find_holder"], {"pipeline": pipeline}
-                ).fetchone()
-                if row is not None:
-                    connection.execute(queries()["end_transactions"], {"session": row[1]})
+                _end_transactions(connection, pipeline)
         except BaseException:
             connection.close()
             raise
@@ -130,6 +126,13 @@ def _acquire(connection: Connection, pipeline: str, lock: int) -> None:
         if time.monotonic() - began > (_PATIENCE_S if over else _GRACE_S):
             raise PipelineInUse(_in_use(connection, pipeline, holder))
         time.sleep(0.02)
+
+
+def _end_transactions(connection: Connection, pipeline: str) -> None:
+    """End those of whoever had the lease last: they may hold the row of the pipeline."""
+    row = connection.execute(queries()["find_holder"], {"pipeline": pipeline}).fetchone()
+    if row is not None:
+        connection.execute(queries()["end_transactions"], {"session": row[1]})
 
 
 def _cut(connection: Connection, holder: Holder) -> bool:

@@ -58,11 +58,6 @@ def prepare(connection: Connection, address: Address) -> str:
     return schema
 
 
-def check_server(connection: Connection, address: Address) -> None:
-    """Raise `ConfigError` for a server that cannot keep state, whoever made its tables."""
-    _checked(connection, address)
-
-
 def version_of(connection: Connection) -> int:
     """The newest migration that the schema has seen; 0: it has no tables."""
     if _value(connection, "find_schema") is None:
