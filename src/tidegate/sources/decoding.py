@@ -26,9 +26,6 @@ VALUE: Final = "value"
 CHUNK: Final = 8192
 """Values decoded at a time: what they become is still in the cache when columns are made of it."""
 
-_SAMPLE: Final = 16
-"""So many values are asked which columns do not fit."""
-
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -89,74 +86,33 @@ def decoded_by(
     they do not fit.
     """
     found = decoded_anyhow(decoder, values, wanted)
-    judging = {name: kind for name, kind in wanted.items() if name in deciding}
-    if found.undecodable is None or len(judging) == len(wanted):
+    if found.undecodable is None or {*wanted} <= {*deciding}:
         return found
-    places = np.flatnonzero(found.undecodable)
-    judged = decoded_anyhow(decoder, _at(values, places), judging)
-    undecodable = np.zeros(len(values), np.bool_)
-    fine = np.ones(len(places), np.bool_)
+    fine, odd = np.flatnonzero(~found.undecodable), np.flatnonzero(found.undecodable)
+    judged = _by_column(decoder, [values[place] for place in odd.tolist()], wanted, deciding)
+    parts = joined([Decoded(found.rows.take(pa.array(fine))), judged])
+    return in_order(parts, np.concatenate([fine, odd]))
+
+
+def _by_column(
+    decoder: Decoder,
+    values: Sequence[bytes | None],
+    wanted: Mapping[str, DataType],
+    deciding: Collection[str],
+) -> Decoded:
+    """As `decoded_by`; each column that does not decide is read by itself."""
+    judging = {name: kind for name, kind in wanted.items() if name in deciding}
+    judged = decoded_anyhow(decoder, values, judging)
     if judged.undecodable is not None:
-        undecodable[places] = judged.undecodable
-        fine = ~judged.undecodable
-    others = {name: kind for name, kind in wanted.items() if name not in deciding}
-    cells = _fitting(decoder, _at(values, places[fine]), others)
-    cells |= {name: judged.rows.column(name).filter(pa.array(fine)) for name in judging}
-    return without(_with_cells(found.rows, places[fine], cells), undecodable)
-
-
-def _fitting(
-    decoder: Decoder, values: Sequence[bytes | None], wanted: Mapping[str, DataType]
-) -> dict[str, pa.ChunkedArray]:
-    """The columns of values each of which has some that do not fit, and are NULL.
-
-    Mostly it is the same ones in all of them: those of some values are read apart from the rest.
-    """
-    apart = _misfits(decoder, values[:: len(values) // _SAMPLE + 1], wanted)
-    rest = {name: kind for name, kind in wanted.items() if name not in apart}
-    found = decoded_anyhow(decoder, values, rest)
-    rows = found.rows
-    if found.undecodable is not None:
-        places = np.flatnonzero(found.undecodable)
-        rows = _with_cells(rows, places, _each(decoder, _at(values, places), rest))
-    return _each(decoder, values, apart) | {name: rows.column(name) for name in rest}
-
-
-def _misfits(
-    decoder: Decoder, values: Sequence[bytes | None], wanted: Mapping[str, DataType]
-) -> dict[str, DataType]:
-    """The columns that do not fit all values, found by halves."""
-    if decoded_anyhow(decoder, values, wanted).undecodable is None:
-        return {}
-    if len(wanted) <= 1:
-        return {**wanted}
-    pairs, half = [*wanted.items()], len(wanted) // 2
-    parts = (dict(pairs[:half]), dict(pairs[half:]))
-    return _misfits(decoder, values, parts[0]) | _misfits(decoder, values, parts[1])
-
-
-def _each(
-    decoder: Decoder, values: Sequence[bytes | None], wanted: Mapping[str, DataType]
-) -> dict[str, pa.ChunkedArray]:
-    """The columns, each read by itself and NULL where it does not fit."""
-    return {
-        name: decoded_anyhow(decoder, values, {name: kind}).rows.column(name)
+        marked = zip(values, judged.undecodable, strict=True)
+        values = [None if wrong else value for value, wrong in marked]
+    columns = [
+        judged.rows.column(name)
+        if name in judging
+        else decoded_anyhow(decoder, values, {name: kind}).rows.column(name)
         for name, kind in wanted.items()
-    }
-
-
-def _at(values: Sequence[bytes | None], places: npt.NDArray[np.intp]) -> list[bytes | None]:
-    return [values[place] for place in places.tolist()]
-
-
-def _with_cells(
-    rows: pa.Table, places: npt.NDArray[np.intp], cells: Mapping[str, pa.ChunkedArray]
-) -> pa.Table:
-    """The rows, of which those at some places are others."""
-    source = np.arange(rows.num_rows)
-    source[places] = rows.num_rows + np.arange(len(places))
-    others = pa.table([cells[name] for name in rows.column_names], schema=rows.schema)
-    return pa.concat_tables([rows, others]).take(pa.array(source))
+    ]
+    return Decoded(pa.table(columns, schema=schema_of(wanted)), judged.undecodable)
 
 
 def schema_of(wanted: Mapping[str, DataType]) -> pa.Schema:

@@ -2,14 +2,13 @@
 
     messages -> decoder -> [columns of the payload, columns of Kafka] -> record batches
 
-Only columns that are asked for are made, each by one call for all records; or for some of them,
-where the others need it not.
+Only columns that are asked for are made, each by one call for all records.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from json.encoder import encode_basestring_ascii as quoted
@@ -19,24 +18,15 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from tidegate.core.arrays import Bools, Int64s
+from tidegate.core.arrays import Bools
 from tidegate.kafka.headers import Headers, headers_of
 from tidegate.pipeline import DataType
 from tidegate.pipeline.source import KAFKA_COLUMNS, KAFKA_VALUE
-from tidegate.sources.decoding import Decoder, decoded_by, nulls_of
-from tidegate.sources.protocol import RowsToKeep
+from tidegate.sources.decoding import Decoder, decoded_by
 
 _HIGHEST_MS: Final = (2**63 - 1) // 1000
 
 _MakeColumn = Callable[[Sequence[Message]], pa.Array]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spared:
-    """What is not made of records: columns that are not needed, but for rows wanted whole."""
-
-    needed: frozenset[str]
-    whole: RowsToKeep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,76 +43,26 @@ class Rows:
         self, messages: Sequence[Message], wanted: Mapping[str, DataType]
     ) -> Iterator[pa.RecordBatch]:
         """One row a record, with the columns wanted."""
-        decoded = self._decoded(map(Message.value, messages), wanted)
-        yield from _batches(messages, decoded, wanted)
-
-    def sparing(
-        self, messages: Sequence[Message], wanted: Mapping[str, DataType], spared: Spared
-    ) -> Iterator[pa.RecordBatch]:
-        """The same, but for what is spared, which is NULL."""
-        rest = {name: kind for name, kind in wanted.items() if name not in spared.needed}
-        rest.pop(KAFKA_VALUE, None)
-        needed = {name: kind for name, kind in wanted.items() if name not in rest}
-        rows = pa.Table.from_batches([*self.of(messages, needed)])
-        places = np.flatnonzero(spared.whole(rows))
-        if len(places) and rest:
-            kept = [messages[place] for place in places.tolist()]
-            others = _spread(self._rest(kept, rows.take(places), rest), places, len(messages))
-        else:
-            others = nulls_of(rest, len(messages))
-        columns = {
-            name: table.column(name) for table in (rows, others) for name in table.schema.names
-        }
-        yield from _batches(messages, columns, wanted)
-
-    def _rest(
-        self, messages: Sequence[Message], rows: pa.Table, rest: Mapping[str, DataType]
-    ) -> pa.Table:
-        """The columns that rows of these records do not have yet.
-
-        A value that did not decode among all others does not here either: where fewer are asked
-        for, a registry might know its schema.
-        """
-        values = list(map(Message.value, messages))
-        if KAFKA_VALUE in rows.schema.names:
-            decoded = rows.column(KAFKA_VALUE).is_null().to_pylist()
-            values = [
-                value if right else None for value, right in zip(values, decoded, strict=True)
-            ]
-        return pa.Table.from_batches([*_batches(messages, self._decoded(values, rest), rest)])
+        if not wanted:
+            for batch in pa.table({"": _partitions(messages)}).to_batches():
+                yield batch.select([])
+            return
+        decoded = self._decoded(messages, wanted)
+        made = [decoded[name] if name in decoded else _MADE[name](messages) for name in wanted]
+        yield from pa.table(made, names=[*wanted]).to_batches()
 
     def _decoded(
-        self, values: Iterable[bytes | None], wanted: Mapping[str, DataType]
+        self, messages: Sequence[Message], wanted: Mapping[str, DataType]
     ) -> dict[str, pa.Array | pa.ChunkedArray]:
         """Those of the columns wanted that come of values."""
         payload = {name: kind for name, kind in wanted.items() if name in self.payload}
         if not payload and KAFKA_VALUE not in wanted:
             return {}
-        found = [*values]
+        values = [*map(Message.value, messages)]
         deciding = payload if self.deciding is None else self.deciding
-        decoded = decoded_by(self.decoder, found, payload, deciding)
+        decoded = decoded_by(self.decoder, values, payload, deciding)
         columns = dict(zip(payload, decoded.rows.columns, strict=True))
-        return {**columns, KAFKA_VALUE: _undecoded(found, decoded.undecodable)}
-
-
-def _batches(
-    messages: Sequence[Message],
-    columns: Mapping[str, pa.Array | pa.ChunkedArray],
-    wanted: Mapping[str, DataType],
-) -> Iterator[pa.RecordBatch]:
-    if not wanted:
-        for batch in pa.table({"": _partitions(messages)}).to_batches():
-            yield batch.select([])
-        return
-    made = [columns[name] if name in columns else _MADE[name](messages) for name in wanted]
-    yield from pa.table(made, names=[*wanted]).to_batches()
-
-
-def _spread(rows: pa.Table, places: Int64s, count: int) -> pa.Table:
-    """So many rows, of which those at `places` are these, and all others NULL."""
-    source, missing = np.zeros(count, np.int64), np.ones(count, np.bool_)
-    source[places], missing[places] = np.arange(len(places)), False
-    return rows.take(pa.array(source, mask=missing))
+        return {**columns, KAFKA_VALUE: _undecoded(values, decoded.undecodable)}
 
 
 def _undecoded(values: Sequence[bytes | None], undecodable: Bools | None) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,11 +16,10 @@ from tidegate.core.arrays import Int64s
 from tidegate.kafka.asking import Partition
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.registry import forget_unknown
-from tidegate.pipeline import DataType
 from tidegate.sources.columns import wanted_types
 from tidegate.sources.kafka_consuming import RecordRange, kept_consumer, records
-from tidegate.sources.kafka_rows import Rows, Spared
-from tidegate.sources.protocol import RowsToKeep, Slice
+from tidegate.sources.kafka_rows import Rows
+from tidegate.sources.protocol import Slice
 
 _DECODED_AT_ONCE: Final = 50_000
 """So many records of a slice are gathered before columns are made of them, or fewer long ones."""
@@ -53,8 +52,6 @@ class KafkaSlice:
     task_span: int
     """How many offsets its task reads: its own, and those of all slices beside it."""
     reading: Reading
-    spared: Spared | None = None
-    """What a task can do without."""
 
     @property
     def first_offset(self) -> int:
@@ -73,10 +70,6 @@ class KafkaSlice:
         That is the same in every reading, also where another task reads it, or reads it alone.
         """
         return max(_WORTH_DECODING, _BYTES_AT_ONCE * self.span // self.task_span)
-
-    def sparing(self, needed: Sequence[str], whole: RowsToKeep) -> KafkaSlice:
-        """See `SparingSlice`."""
-        return replace(self, spared=Spared(needed=frozenset(needed), whole=whole))
 
     def read(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """See `Slice`."""
@@ -97,16 +90,8 @@ class KafkaSlice:
         with kept_consumer(broker, self.reading.group) as consumer, _garbage_waiting():
             came = records(consumer, broker, ranges)
             for place, messages in _gathered(came, [each.bytes_at_once for each in parts]):
-                for batch in self._batches(messages, wanted):
+                for batch in self.reading.rows.of(messages, wanted):
                     yield place, batch
-
-    def _batches(
-        self, messages: Sequence[Message], wanted: Mapping[str, DataType]
-    ) -> Iterator[pa.RecordBatch]:
-        rows = self.reading.rows
-        if self.spared is not None:
-            return rows.sparing(messages, wanted, self.spared)
-        return rows.of(messages, wanted)
 
 
 @contextmanager

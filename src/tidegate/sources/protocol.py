@@ -8,13 +8,11 @@ that whoever reads it, and however often, gets the same rows in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
-
-from tidegate.core.arrays import Bools
 
 Offset: TypeAlias = Mapping[str, Any]
 """How far a source has been read, as plain JSON; what is committed with the state."""
@@ -156,21 +154,6 @@ class Decoding(Protocol):
     def decide_by(self, columns: Collection[str]) -> None:
         """From now on a row is unreadable by these columns only: others are NULL where they do
         not fit. Until this is said, all columns decide.
-        """
-        ...
-
-
-RowsToKeep: TypeAlias = Callable[[pa.Table], Bools]
-"""Which of some rows are wanted whole: a function of each row alone."""
-
-
-@runtime_checkable
-class SparingSlice(Protocol):
-    """A slice whose rows take longer with all their columns than with a few."""
-
-    def sparing(self, needed: Sequence[str], whole: RowsToKeep) -> Slice:
-        """The same slice, in which columns that are not `needed` are NULL, but for the rows that
-        are wanted `whole`; of which that is asked with the columns needed.
         """
         ...
 

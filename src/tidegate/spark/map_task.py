@@ -23,7 +23,7 @@ from pyspark import TaskContext
 
 from tidegate import faults
 from tidegate.core.admission import UNPARSABLE, admit
-from tidegate.core.arrays import Bools, Int64s
+from tidegate.core.arrays import Int64s
 from tidegate.core.event_times import EventTimes, event_times
 from tidegate.core.frames import taken, unused_name
 from tidegate.core.hashing import SPARK_SEED, xxhash64
@@ -32,7 +32,7 @@ from tidegate.eventtime import text_of
 from tidegate.pipeline import Join
 from tidegate.pipeline.masking import shown
 from tidegate.sources.numbering import Numbering, numbering
-from tidegate.sources.protocol import ReadTogether, Slice, SparingSlice
+from tidegate.sources.protocol import ReadTogether, Slice
 from tidegate.spark import stopwatch
 from tidegate.spark.handover import handed_over, taken_over
 from tidegate.spark.orders import (
@@ -72,7 +72,7 @@ def map_slices(order: bytes, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.R
         of_task = plan.tasks[task]
         source = standing.sources[plan.slices[of_task[0]].source]
         mapper = _Mapper(standing, source, plan.now_us, plan.arrival_us)
-        rows, read = _read(plan, of_task, mapper)
+        rows, read = _read(plan, of_task, source.columns)
         faults.reached("map")
         yield from mapper.sent(rows, read)
 
@@ -151,11 +151,13 @@ def _partition() -> int:
     return int(context.partitionId())
 
 
-def _read(plan: MapOrder, numbers: tuple[int, ...], mapper: _Mapper) -> tuple[_Rows, list[_Read]]:
+def _read(
+    plan: MapOrder, numbers: tuple[int, ...], columns: tuple[str, ...] | None
+) -> tuple[_Rows, list[_Read]]:
     """The rows of each of the slices of a task, all of one source."""
-    slices = [mapper.sparing(plan.slices[number].slice) for number in numbers]
+    slices = [plan.slices[number].slice for number in numbers]
     with stopwatch.part("read"):
-        rows, heights = _one_frame(_frames(slices, mapper.columns))
+        rows, heights = _one_frame(_frames(slices, columns))
     return rows, [
         _Read(number=number, numbers=numbering(plan.slices[number].slice), height=height)
         for number, height in zip(numbers, heights, strict=True)
@@ -190,22 +192,6 @@ class _Mapper:
     ) -> None:
         self._standing, self._source = standing, source
         self._now_us, self._arrival_us = now_us, arrival_us
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """What is read of a slice; None: everything."""
-        return self._source.columns
-
-    def sparing(self, part: Slice | None) -> Slice | None:
-        """The slice; where it can be, without columns that only rows need that are rejected."""
-        needed = self._source.needed
-        if needed is None or not isinstance(part, SparingSlice):
-            return part
-        return part.sparing(needed, self._rejects)
-
-    def _rejects(self, rows: pa.Table) -> Bools:
-        reasons = self._reasons(self._event_times(pl.DataFrame(rows)))
-        return reasons.is_not_null().to_numpy()
 
     def sent(
         self, rows: _Rows, read: Sequence[_Read], undecoded: pl.DataFrame | None = None

@@ -45,8 +45,6 @@ class SourceOrder:
     max_future_skew_us: int | None
     columns: tuple[str, ...] | None
     """What is read; None: everything."""
-    needed: tuple[str, ...] | None
-    """What is read of rows that are admitted, if less will do; None: the same as of all others."""
     casts: Mapping[str, pl.DataType]
     """The columns that the operator reads, with the plan's types."""
     partitioned: bool = False

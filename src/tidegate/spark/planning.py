@@ -249,27 +249,22 @@ def _keeps_late(inputs: Sequence[OperatorInput]) -> bool:
 
 
 def _source_order(plan: Plan, place: int, inputs: Sequence[OperatorInput]) -> SourceOrder:
-    """How rows are read: with all columns where they are kept as they came.
-
-    Who is rejected is known in the task that reads; who is late, only behind the shuffle.
-    """
+    """How rows are read: with all columns where some are kept as they came."""
     source, types = plan.pipeline.sources[place], _read(inputs, place)
-    keeps_late, keeps_rejected = _keeps_late(inputs), REJECTED in plan.pipeline.channels
+    keeps_rows = _keeps_late(inputs) or REJECTED in plan.pipeline.channels
     event_time = None if source.event_time == ARRIVAL else source.event_time
     watermark = plan.pipeline.watermark_of(source.name)
     traits = plan.traits.get(source.name, Traits())
     number = traits.number_column if isinstance(plan.config, Join) else None
     also = (event_time, number, traits.undecoded)
     needed = tuple(dict.fromkeys([*types, *(each for each in also if each is not None)]))
-    less_will_do = keeps_rejected and not keeps_late and {*needed} < {*plan.found[source.name]}
     return SourceOrder(
         name=source.name,
         place=place,
         event_time=event_time,
         event_time_unit=source.event_time_unit,
         max_future_skew_us=None if event_time is None else watermark.max_future_skew_us,
-        columns=None if keeps_late or keeps_rejected else needed,
-        needed=needed if less_will_do else None,
+        columns=None if keeps_rows else needed,
         casts={name: polars_type(kind) for name, kind in types.items()},
         partitioned=traits.partitioned,
         number_column=number,

@@ -1,22 +1,19 @@
-"""Records that are turned away, with all that is known of them, and what the others cost."""
+"""Records that are turned away, with all that is known of them."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from confluent_kafka import Message
 
 from tests.kafka_broker import KafkaServer
 from tests.services.kafka.topics import Topics
 from tests.unit.spark.test_planning import COLUMNS, TRAITS, window
 from tidegate import Pipeline, Source, StateStore, Target, Watermark
-from tidegate.kafka.headers import Headers, headers_of
-from tidegate.sources import kafka_rows, kafka_slices
+from tidegate.sources import kafka_slices
 from tidegate.spark import map_task
 from tidegate.spark.job import Feed, _map_order
 from tidegate.spark.orders import PlannedSlice, Standing
@@ -77,32 +74,12 @@ def topics(kafka_server: KafkaServer) -> Topics:
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 50_000])
-def test_what_is_sent_is_the_same_whether_columns_are_spared_or_not(
+def test_rejected_records_come_with_their_headers(
     topics: Topics, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_slices, "_DECODED_AT_ONCE", at_once)
-    order = standing(topics)
-    (source,) = order.sources
-    assert source.needed is not None
-    everything = replace(order, sources=(replace(source, needed=None),))
-    assert mapped(order, topics) == mapped(everything, topics)
-
-
-def test_headers_are_made_only_of_records_that_are_rejected(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[int | None, int | None]] = []
-
-    def counted(message: Message) -> Headers | None:
-        made.append((message.partition(), message.offset()))
-        return headers_of(message)
-
-    monkeypatch.setattr(kafka_rows, "headers_of", counted)
-    order = standing(topics)
-    sent = mapped(order, topics)
-    rejected = [1, 2, 4, 5, 6]
-    assert sorted(made) == [(partition, offset) for partition in range(2) for offset in rejected]
-    assert headers_in(sent) == [f'{{"trace": "{offset}"}}' for offset in rejected] * 2
+    sent = mapped(standing(topics), topics)
+    assert headers_in(sent) == [f'{{"trace": "{offset}"}}' for offset in [1, 2, 4, 5, 6]] * 2
 
 
 def headers_in(sent: Sequence[pa.RecordBatch]) -> list[str]:

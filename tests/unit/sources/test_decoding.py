@@ -187,31 +187,6 @@ def test_columns_that_do_not_decide_are_null_where_they_do_not_fit() -> None:
     }
 
 
-class CountingJson:
-    """Remembers how many values it was handed."""
-
-    def __init__(self) -> None:
-        self.handed = list[int]()
-
-    def refused(self, columns: Mapping[str, str]) -> Iterator[Problem]:
-        return JsonDecoder().refused(columns)
-
-    def decode(self, values: Sequence[bytes | None], wanted: Mapping[str, DataType]) -> Decoded:
-        self.handed.append(len(values))
-        return JsonDecoder().decode(values, wanted)
-
-
-def test_a_column_that_never_fits_makes_the_others_little_slower() -> None:
-    counting = CountingJson()
-    names = [f"c{place}" for place in range(30)]
-    row = {name: None if name == "c17" else name for name in names}
-    value = json.dumps({**row, "c17": 5}).encode()
-    found = decoded_by(counting, [value] * 10_000, dict.fromkeys(names, TEXT["value"]), ["c3"])
-    assert found.undecodable is None
-    assert found.rows.to_pylist() == [row] * 10_000
-    assert sum(counting.handed) < 4.1 * 10_000
-
-
 def test_columns_that_seldom_fit_are_null_only_where_they_do_not() -> None:
     names = [f"c{place}" for place in range(40)]
     rows = [
@@ -227,15 +202,6 @@ def test_columns_that_seldom_fit_are_null_only_where_they_do_not() -> None:
     found = decoded_by(JsonDecoder(), values, wanted, ["at"])
     assert found.undecodable is None
     assert found.rows.drop_columns("at").to_pylist() == rows
-
-
-def test_values_that_are_none_are_looked_at_twice() -> None:
-    counting = CountingJson()
-    wanted = dict.fromkeys("abcdefgh", TEXT["value"])
-    found = decoded_by(counting, [b"{"] * 100, wanted, ["a"])
-    assert found.undecodable is not None
-    assert found.undecodable.all()
-    assert sum(counting.handed) == 200
 
 
 COLUMNS = {"user": "string", "note": "string", "ts": "long", "n": "long"}

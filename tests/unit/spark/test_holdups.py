@@ -30,7 +30,6 @@ class Run:
             event_time_unit=None,
             max_future_skew_us=None,
             columns=None,
-            needed=None,
             casts={},
             partitioned=True,
         )

@@ -110,7 +110,6 @@ def standing(
         event_time_unit="us",
         max_future_skew_us=None,
         columns=None,
-        needed=None,
         casts={"letter": pl.String()},
         partitioned=True,
         undecoded=None if transformed else "raw",

@@ -1,4 +1,4 @@
-"""What of the columns of a source is read, and of which rows."""
+"""What of the columns of a source is read."""
 
 from __future__ import annotations
 
@@ -55,24 +55,18 @@ def planned(operator: Window | Join, *channels: str, **parts: Any) -> tuple[Sour
 
 def test_only_what_the_operator_reads_is_read_where_nobody_wants_more() -> None:
     (order,) = planned(window())
-    assert (order.columns, order.needed) == (READ, None)
+    assert order.columns == READ
 
 
-def test_where_rejected_rows_are_kept_they_alone_have_all_columns() -> None:
-    (order,) = planned(window(), "rejected")
-    assert (order.columns, order.needed) == (None, READ)
-
-
-@pytest.mark.parametrize("channels", [["late"], ["late", "rejected"]])
-def test_where_late_rows_are_kept_all_rows_have_all_columns(channels: list[str]) -> None:
-    (order,) = planned(window("side_output"), *channels)
-    assert (order.columns, order.needed) == (None, None)
+@pytest.mark.parametrize("channels", [["late"], ["rejected"], ["late", "rejected"]])
+def test_where_late_or_rejected_rows_are_kept_all_columns_are_read(channels: list[str]) -> None:
+    (order,) = planned(window("side_output" if "late" in channels else "drop"), *channels)
+    assert order.columns is None
 
 
 def test_rows_whose_columns_are_all_in_the_result_are_read_as_they_are() -> None:
     join = Join(left="clicks", right="orders", on="user", time_window_ms=1)
-    assert [(each.columns, each.needed) for each in planned(join)] == [(EVERY, None)] * 2
-    assert [(each.columns, each.needed) for each in planned(join, "rejected")] == [(None, None)] * 2
+    assert [each.columns for each in planned(join)] == [EVERY] * 2
 
 
 @pytest.mark.parametrize(
