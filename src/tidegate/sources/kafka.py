@@ -52,15 +52,13 @@ class KafkaReader:
         self._group = self._options.group_id or f"tidegate.{pipeline}.{spec.name}"
         self._topics = WantedTopics(self._options, self._broker)
         self._advice = GroupAdvice(self._broker, self._group)
-        self._log = PartitionLog(log, ids=self._topics_may_go)
+        self._log = PartitionLog(log)
         self._begun = bool(log)
         """Whether a partition that is new now was not there when the source was first read."""
         self._starts: dict[tuple[str, int], int] = {}
         """By the id of a topic, which another one of its name does not have, and the partition."""
         self._ends: Mapping[Partition, int] | None = None
         self._lost: set[Loss] = set()
-        self._gone: frozenset[tuple[str, str]] = frozenset()
-        """Names and ids of the topics that were read, and were not there in the last poll."""
 
     @property
     def partitioned(self) -> Literal[True]:
@@ -131,7 +129,7 @@ class KafkaReader:
         begin = self._behind_lost(after, logs)
         lost = sum(begin[partition] - at for partition, at in after.items())
         self._log.forget_uncommitted(offset)
-        places = self._log.enter(begin, topics, offset, self._head)
+        places = self._log.enter(begin, self._head)
         end = self._end(logs)
         ranges = taken(_by_place(places, begin), _by_place(places, end), max_rows)
         shared = grouped(ranges, slices)
@@ -139,7 +137,7 @@ class KafkaReader:
         return Polled(
             slices=tuple(self._slices(shared, topics)),
             tasks=shared.tasks or None,
-            until=logs.offset(until, offset).to_json(),
+            until=logs.offset(until).to_json(),
             unread=any(at > until[partition] for partition, at in end.items()),
             discovered=self._log.new,
             found=_by_place(places, self._found(begin, logs)),
@@ -153,10 +151,8 @@ class KafkaReader:
         self._ends = self._topics.asked(read, now_us, partial(logs_of, self._broker)).last
 
     def committed(self, until: Offset) -> None:
-        """See `Told`; of topics that are not there nobody can be told."""
-        offset = KafkaOffset.from_json(until)
-        there = [name for name, each in offset.topic_ids.items() if (name, each) not in self._gone]
-        self._advice.tell(offset.of_topics(there).next)
+        """See `Told`."""
+        self._advice.tell(KafkaOffset.from_json(until).next)
 
     def _offset(self, since: Offset) -> KafkaOffset:
         offset = KafkaOffset.from_json(since)
@@ -171,7 +167,9 @@ class KafkaReader:
 
         One that was added to a topic that was read had all its records unread: its first is 0.
         """
-        known = {} if offset is None else self._checked(offset, logs).next
+        known = {} if offset is None else offset.next
+        if offset is not None and (others := [*other_logs(offset, logs.cluster, logs.topics)]):
+            raise changed(self._broker.place, others, self._from_the_beginning)
         ids = {each: logs.identity(each) for each in logs.first if each not in known}
         if new := [each for each, identity in ids.items() if identity not in self._starts]:
             begun = self._begun or offset is not None
@@ -186,24 +184,6 @@ class KafkaReader:
 
     def _starting(self, logs: Logs) -> dict[Partition, int]:
         return starting_offsets(self._options, self._broker, logs)
-
-    @property
-    def _topics_may_go(self) -> bool:
-        """Whether topics may be away, and may be others when they come back."""
-        return self._options.topic_pattern is not None and self._options.on_data_loss == "continue"
-
-    def _checked(self, offset: KafkaOffset, logs: Logs) -> KafkaOffset:
-        """The part of it whose topics are there; raises where they are not what was read."""
-        there = offset.still_in(logs.topics) if self._topics_may_go else offset
-        if others := [*other_logs(there, logs.cluster, logs.topics)]:
-            raise changed(self._broker.place, others, self._from_the_beginning)
-        gone = frozenset(offset.topic_ids.items() - there.topic_ids.items())
-        new = offset.of_topics([name for name, _ in gone - self._gone])
-        for each in other_logs(new, logs.cluster, logs.topics):
-            words = {"source": self._spec.name}
-            logger.warning("a topic that was read is passed over: %s", each, extra=words)
-        self._gone = gone
-        return there
 
     @property
     def _from_the_beginning(self) -> str:

@@ -42,15 +42,9 @@ class Logs:
         topic, number = partition
         return self.topics[topic].topic_id, number
 
-    def offset(self, after: Mapping[Partition, int], since: KafkaOffset | None) -> KafkaOffset:
-        """The offset of somebody who has read these logs so far, from `since` on.
-
-        Topics that are not there now stay in it as they were: they may come back.
-        """
+    def offset(self, after: Mapping[Partition, int]) -> KafkaOffset:
+        """The offset of somebody who has read these logs so far."""
         ids = {name: topic.topic_id for name, topic in self.topics.items()}
-        if since is not None:
-            absent = since.of_topics(since.topic_ids.keys() - ids.keys())
-            ids, after = {**absent.topic_ids, **ids}, {**absent.next, **after}
         return KafkaOffset(cluster=self.cluster, topic_ids=ids, next=after)
 
 
@@ -68,13 +62,13 @@ class WantedTopics:
     ) -> _Answer:
         """What `ask` says of those that are there; once more, where they are others by then."""
         topics = self.found(read, now_us)
-        while True:
-            try:
-                return ask(topics)
-            except ConfigError:
-                before, topics = topics, self.found(read, now_us)
-                if topics == before:
-                    raise
+        try:
+            return ask(topics)
+        except ConfigError:
+            now = self.found(read, now_us)
+            if now == topics:
+                raise
+            return ask(now)
 
     def found(self, read: Collection[str], now_us: int) -> dict[str, Topic]:
         """Those that are there; raises `ConfigError` for one that is not, and was never `read`."""

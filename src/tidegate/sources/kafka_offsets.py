@@ -8,8 +8,8 @@ another cluster, of a topic that was made again, cut off at its end, or eaten at
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.errors import SourceChanged
@@ -48,20 +48,6 @@ class KafkaOffset:
         for (topic, number), at in sorted(self.next.items()):
             found.setdefault(topic, {})[number] = at
         return found
-
-    def of_topics(self, topics: Collection[str]) -> KafkaOffset:
-        """The part of it that is about these."""
-        wanted = frozenset(topics)
-        ids = {name: each for name, each in self.topic_ids.items() if name in wanted}
-        after = {each: at for each, at in self.next.items() if each[0] in wanted}
-        return replace(self, topic_ids=ids, next=after)
-
-    def still_in(self, topics: Mapping[str, Topic]) -> KafkaOffset:
-        """The part of it whose topics are there, and not others of their names."""
-        ids = {name: topic.topic_id for name, topic in topics.items()}
-        return self.of_topics(
-            [name for name, each in self.topic_ids.items() if ids.get(name) == each]
-        )
 
     def to_json(self) -> Offset:
         """What is to be committed; topics and partitions in their order."""

@@ -141,20 +141,6 @@ def test_the_watermark_of_a_topic_is_the_lowest_of_its_partitions(
     assert home.run(pipeline).watermark_us == 50_000_000
 
 
-def test_a_topic_that_is_gone_holds_the_watermark_no_more(
-    home: Home, kafka_server: KafkaServer, topic: str
-) -> None:
-    going = kafka_server.new_topic()
-    pattern = {"topic": None, "topic_pattern": f"{topic}|{going}", "on_data_loss": "continue"}
-    pipeline = home.pipeline(clicks(kafka_server, topic, pattern), watermark=lasts(0))
-    kafka_server.produce(topic, events(("ann", 100)))
-    kafka_server.produce(going, events(("bob", 50)))
-    assert home.run(pipeline).watermark_us == 50_000_000
-    kafka_server.delete_topic(going)
-    assert home.run(pipeline).watermark_us == 100_000_000
-    assert home.counted() == [("bob", 50, 1)]
-
-
 def test_a_topic_that_was_made_again_is_read_as_the_error_says_also_with_fewer_partitions(
     home: Home, kafka_server: KafkaServer
 ) -> None:
