@@ -188,7 +188,6 @@ class KafkaWriter:
             rows,
             told=told_columns(rows.columns, channel=self.channel, changes=changes),
             identity=self.identity if self.keyed or changes else (),
-            keyed=self.keyed,
             value_format=self.value_format,
             name=self.topic,
         )
@@ -206,12 +205,12 @@ class KafkaWriter:
         if out is None:
             return
         self._owner_in(owned)  # known from now on: in a transaction nobody waits for an answer
-        if self.upserts:
-            owned.refuse_other_place()
+        check = owned.refuse_other_place if self.upserts else _nothing
+        check()  # sending to a topic that is gone would wait for it
         while (piece := self._read(owned, key, parts, out)) is not None:
             for kind, records in piece.tables:
                 self._prefix(_schema_of(kind, records))  # asks the registry for what is not known
-            with owned.transactions.transaction():
+            with owned.transactions.transaction(check):
                 self._mark(owned, key, "" if piece.last else str(piece.until))
                 for kind, records in piece.tables:
                     self._send(owned, key, kind, records)
@@ -354,7 +353,7 @@ def open_kafka(
     changes: bool | None = None,
 ) -> KafkaWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
-    options = KafkaTargetOptions.of_target(target, channel)
+    options = KafkaTargetOptions.of_target(target, channel, changes=bool(changes))
     return KafkaWriter(
         broker=options.broker(place_of(channel)),
         topic=options.topic,
@@ -369,6 +368,10 @@ def open_kafka(
         replication=options.replication,
         registry=options.schema_registry,
     )
+
+
+def _nothing() -> None:
+    """Rows that are only added may go anywhere."""
 
 
 def _schema_of(kind: PartKind, records: pl.DataFrame) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -43,9 +43,16 @@ def registry_is_for_avro(options: KafkaTargetOptions) -> Iterator[Problem]:
 
 def keys_have_their_place(options: KafkaTargetOptions) -> Iterator[Problem]:
     """Rows that are replaced, and what deletes them, go to the partition of their key."""
-    if options.key and "partitioner" in options.client:
-        found, hint = shown(options.client["partitioner"]), "remove it"
-        expected = "nothing with key=true: keys go where Kafka's own clients look for them"
+    if options.key:
+        yield from _partitioner_problems(options.client)
+
+
+def _partitioner_problems(client: Mapping[str, Any]) -> Iterator[Problem]:
+    if "partitioner" in client:
+        found, hint = shown(client["partitioner"]), "remove it"
+        expected = (
+            "nothing where records have keys: they go where Kafka's own clients look for them"
+        )
         yield Problem("client.partitioner", found, expected, hint)
 
 
@@ -73,8 +80,13 @@ class KafkaTargetOptions(BrokerOptions):
     )
 
     @classmethod
-    def of_target(cls, target: Target, channel: str) -> KafkaTargetOptions:
-        """The options of a target; raises `ConfigError` with all that is wrong with them."""
+    def of_target(
+        cls, target: Target, channel: str, *, changes: bool = False
+    ) -> KafkaTargetOptions:
+        """The options of a target; raises `ConfigError` with all that is wrong with them.
+
+        Changes of rows are keyed by the identity of their row, also without `key`.
+        """
         place = place_of(channel)
         try:
             options = cls.from_dict(target.options)
@@ -83,6 +95,8 @@ class KafkaTargetOptions(BrokerOptions):
         if options.key and channel != MAIN:
             expected = "no key: rows that are turned away have no identity"
             raise ConfigError([Problem(f"{place}.key", "true", expected, "remove it")])
+        if changes and (problems := [*_partitioner_problems(options.client)]):
+            raise ConfigError(located(problems, place))
         return options
 
 

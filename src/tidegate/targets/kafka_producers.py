@@ -18,8 +18,6 @@ from tidegate.targets.kafka_policy import largest_record
 from tidegate.targets.kafka_transactions import Transactions
 
 _SOON_S: Final = 0.05
-_LOOK_AGAIN_S: Final = 5.0
-"""So often a topic is looked at that records are sent to."""
 _ID: Final = "topic_id"
 _PARTITIONS: Final = "partitions"
 
@@ -51,7 +49,6 @@ class Owned:
     claim: Claim
     transactions: Transactions
     topic: Topic
-    looked_s: float
 
     @property
     def place(self) -> Place:
@@ -59,10 +56,8 @@ class Owned:
         return {_ID: self.topic.topic_id, _PARTITIONS: self.topic.partitions}
 
     def refuse_other_place(self) -> None:
-        """As `refuse_other_topic`, of what is there now; ask rarely."""
-        if time.monotonic() >= self.looked_s + _LOOK_AGAIN_S:
-            refuse_other_topic(self.claim.broker, self.topic.name, self.place)
-            self.looked_s = time.monotonic()
+        """As `refuse_other_topic`, of what is there now."""
+        refuse_other_topic(self.claim.broker, self.topic.name, self.place)
 
 
 def refuse_other_topic(broker: Broker, name: str, was: Place) -> None:
@@ -98,8 +93,7 @@ def taken_over(claim: Claim) -> Owned:
             _OWNED.pop(run).transactions.close()
             _OVER.add(run)
         _OVER.discard(claim.run)
-        topic = _topic_of(claim)
-        _OWNED[claim.run] = Owned(claim, transactions, topic, time.monotonic())
+        _OWNED[claim.run] = Owned(claim, transactions, _topic_of(claim))
         return _OWNED[claim.run]
 
 

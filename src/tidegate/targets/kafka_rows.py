@@ -2,8 +2,9 @@
 
     rows -> [records_of] -> staged -> key, value, and what stands in headers
 
-The key is the identity as a JSON object. The value is the whole row, as a JSON object or as an Avro
-datum; a row that has nothing but an identity is to be deleted, and has none.
+The key is the identity as a JSON object; librdkafka finds its partition, as Kafka's own clients do.
+The value is the whole row, as a JSON object or as an Avro datum; a row that has nothing but an
+identity is to be deleted, and has none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
-from tidegate.kafka.murmur2 import key_hashes
 from tidegate.pipeline import MAIN
 from tidegate.targets.kafka_avro import datums_of, schema_text
 from tidegate.targets.kafka_transactions import Headers
@@ -32,7 +32,7 @@ PIPELINE_HEADER: Final = "tidegate.pipeline"
 CHANNEL_HEADER: Final = "tidegate.channel"
 
 _KEY, _HASH, _VALUE, _SCHEMA = "key", "hash", "value", "schema"
-_ANYWHERE: Final = -1
+_BY_KEY: Final = -1
 
 
 def told_columns(columns: Sequence[str], *, channel: str, changes: bool) -> list[str]:
@@ -49,21 +49,17 @@ def records_of(
     *,
     told: Sequence[str],
     identity: Sequence[str],
-    keyed: bool,
     value_format: ValueFormat,
     name: str,
 ) -> pl.DataFrame:
     """A record for each row. `name` is that of the topic, for the schema of Avro.
 
-    Rows of one identity go to one partition, also where it is not their key; without an identity
-    they go anywhere. The columns in `told` are what headers tell.
+    Without an identity they have no key. The columns in `told` are what headers tell.
     """
     records = rows.select(told)
     key = to_json(rows.select(identity)) if identity else None
-    records = _with(records, _KEY, key if keyed else None, rows.height)
-    if key is not None:
-        records = _with(records, _HASH, key_hashes(key), rows.height)
-    if keyed and {*rows.columns} <= {*identity}:
+    records = _with(records, _KEY, key, rows.height)
+    if identity and {*rows.columns} <= {*identity}:
         return _with(records, _VALUE, None, rows.height)
     if value_format == "json":
         return _with(records, _VALUE, to_json(rows), rows.height)
@@ -85,9 +81,12 @@ def keys_of(records: pl.DataFrame) -> list[bytes | None]:
 
 
 def places_of(records: pl.DataFrame, partitions: int) -> list[int]:
-    """The partition of each record, as Kafka's own clients place its identity; -1: any."""
+    """The partition of each record; -1: that of its key, or any.
+
+    Earlier versions staged changes without a key, and with its hash.
+    """
     if _HASH not in records.columns:
-        return [_ANYWHERE] * records.height
+        return [_BY_KEY] * records.height
     return (records[_HASH] % partitions).to_list()
 
 

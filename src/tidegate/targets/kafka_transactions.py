@@ -179,14 +179,18 @@ class Transactions:
             consumer.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is sent and marked inside is seen at once behind it; nothing, if that fails."""
+    def transaction(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """All that is sent and marked inside is seen at once behind it; nothing, if that fails.
+
+        `check` is called once all is sent; what it raises aborts the transaction.
+        """
         with self._closed_if_failed():
             self._began_s = time.monotonic()
             self._marks_begun.clear()
             self._open.begin_transaction()
             yield
             self._flush()
+            check()
             faults.reached("sent")
             self._wait(self._open.commit_transaction)
         self._marks |= self._marks_begun
@@ -200,7 +204,10 @@ class Transactions:
         headers: Iterable[Headers],
         partitions: Iterable[int],
     ) -> None:
-        """Hand over a record for each key, inside a transaction; a partition of -1 is any."""
+        """Hand over a record for each key, inside a transaction.
+
+        A partition of -1 is that of the key.
+        """
         produce = self._open.produce
         for key, value, said, place in zip(keys, values, headers, partitions, strict=True):
             try:

@@ -96,7 +96,9 @@ def test_changes_of_rows_say_what_they_are(kafka_server: KafkaServer, topic: str
     )
     writer.publish(key(2), [stage(writer, sent)])
     found = seen(kafka_server, topic)
-    assert [each.key for each in found] == [None, None]
+    assert {each.key for each in found} == {
+        b'{"user":"ann","window_start":"2026-01-01T12:00:00.000000Z"}'
+    }
     assert [each.headers for each in found] == [
         {"tidegate.epoch": b"2", "tidegate.revision": b"0", "tidegate.op": b"-U"},
         {"tidegate.epoch": b"2", "tidegate.revision": b"1", "tidegate.op": b"+U"},
@@ -104,7 +106,6 @@ def test_changes_of_rows_say_what_they_are(kafka_server: KafkaServer, topic: str
 
 
 def test_changes_of_a_row_stay_in_order(kafka_server: KafkaServer) -> None:
-    """They are in one partition, although they have no key."""
     topic = kafka_server.new_topic(partitions=5)
     writer = opened(kafka_server, topic)
     users = [f"u{n}" for n in range(20)]
@@ -116,7 +117,6 @@ def test_changes_of_a_row_stay_in_order(kafka_server: KafkaServer) -> None:
     numbers: dict[str, list[int]] = {user: [] for user in users}
     for each in seen(kafka_server, topic):
         row = json.loads(each.value or b"")
-        assert each.key is None
         places[row["user"]].add(each.partition)
         numbers[row["user"]].append(row["n"])
     assert {len(found) for found in places.values()} == {1}
@@ -291,35 +291,29 @@ def test_a_table_that_gets_more_partitions_is_refused(kafka_server: KafkaServer)
         opened(kafka_server, topic, key=True).refuse_other_place(was)
 
 
-def test_keys_stay_where_they_are_when_a_table_gets_more_partitions_during_a_run(
-    kafka_server: KafkaServer, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_published_to_a_table_that_got_more_partitions_during_a_run(
+    kafka_server: KafkaServer,
 ) -> None:
-    """What deletes a row goes where the row is; and somebody says so soon."""
-    monkeypatch.setattr("tidegate.targets.kafka_producers._LOOK_AGAIN_S", 3600)
+    """What deletes a row would go to another partition than the row."""
     topic = kafka_server.new_topic(partitions=2)
     writer = opened(kafka_server, topic, key=True)
     users = [f"u{n}" for n in range(20)]
     writer.publish(key(1), [stage(writer, rows(*((user, 0, 1) for user in users)))])
     kafka_server.add_partitions(topic, 5)
     owned_by(writer._claim).transactions._open.list_topics(topic, 10)  # librdkafka knows of them
-    gone = [stage(writer, ids(*((user, 0) for user in users)), "retracted")]
-    writer.publish(key(2), gone)
-    last = {(each.partition, each.key): each.value for each in seen(kafka_server, topic)}
-    assert {*last.values()} == {None}
-    monkeypatch.setattr("tidegate.targets.kafka_producers._LOOK_AGAIN_S", 0)
     with pytest.raises(TargetRefused, match="had 2 partitions and has 5 now"):
-        writer.publish(key(3), gone)
+        writer.publish(key(2), [stage(writer, ids(*((user, 0) for user in users)), "retracted")])
+    assert sorted(each.value is None for each in seen(kafka_server, topic)) == [False] * 20
 
 
 def test_a_table_that_is_made_anew_during_a_run_is_refused(
-    kafka_server: KafkaServer, new_topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka_server: KafkaServer, new_topic: str
 ) -> None:
     writer = opened(kafka_server, new_topic, key=True)
     writer.prepare(SCHEMA)
     writer.publish(key(1), [stage(writer, rows(("ann", 0, 1)))])
     kafka_server.delete_topic(new_topic)
     opened(kafka_server, new_topic, pipeline="another", key=True).prepare(SCHEMA)
-    monkeypatch.setattr("tidegate.targets.kafka_producers._LOOK_AGAIN_S", 0)
     with pytest.raises(StateLost, match="was deleted, or made anew"):
         writer.publish(key(2), [stage(writer, rows(("bob", 0, 1)))])
 

@@ -82,7 +82,11 @@ def test_a_changelog_and_late_rows_are_added(
     home.put(clicks(("bob", 31), ("ann", 3), ("ann", 3)))
     result = home.run(made)
     changes = [(each.headers["tidegate.op"], each.key) for each in seen(kafka_server, name)]
-    assert Counter(changes) == Counter([(b"+I", None), (b"+I", None), (b"-U", None), (b"+U", None)])
+    ann, bob = (
+        f'{{"user":"{user}","window_start":"1970-01-01T00:00:{start}.000000Z"}}'.encode()
+        for user, start in (("ann", "00"), ("bob", "30"))
+    )
+    assert Counter(changes) == Counter([(b"+I", ann), (b"+I", bob), (b"-U", bob), (b"+U", bob)])
     assert counted(result.to_polars(), "count", "op") == [
         *[("ann", 0, 1, "+I"), ("bob", 30, 1, "+I"), ("bob", 30, 1, "-U"), ("bob", 30, 2, "+U")]
     ]
@@ -268,11 +272,9 @@ def test_a_table_that_is_deleted_during_a_run_is_refused_by_the_next_one_too(
     home: Home,
     kafka_server: KafkaServer,
     name: str,
-    monkeypatch: pytest.MonkeyPatch,
     again: bool,
 ) -> None:
     """An epoch is committed that was never published: the next run has to bring it out."""
-    monkeypatch.setattr("tidegate.targets.kafka_producers._LOOK_AGAIN_S", 0)
     target = to_topic(kafka_server, name, key=True)
     made = home.pipeline(
         home.memory(clicks(*((f"u{n}", n * 10) for n in range(6)))),

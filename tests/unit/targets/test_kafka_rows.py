@@ -18,7 +18,14 @@ from tidegate.kafka.registry import number_in, prefix_of, register, schema_by_id
 from tidegate.pipeline import Target
 from tidegate.targets import open_target
 from tidegate.targets.kafka_avro import datums_of, polars_schema, rows_of_datums, schema_text
-from tidegate.targets.kafka_rows import headers_of, keys_of, records_of, told_columns, values_of
+from tidegate.targets.kafka_rows import (
+    headers_of,
+    keys_of,
+    places_of,
+    records_of,
+    told_columns,
+    values_of,
+)
 from tidegate.targets.rowtext import to_json, to_json_lines
 
 ADDRESS = {"bootstrap_servers": "127.0.0.1:9", "topic": "results"}
@@ -33,7 +40,7 @@ def told_of(channel: str = "main", **options: Any) -> list[str]:
 
 def records(table: pl.DataFrame, *identity: str, **parts: Any) -> pl.DataFrame:
     told = [name for name in ("revision", "op") if name in table.columns]
-    usual = {"told": told, "keyed": True, "value_format": "json", "name": "t"}
+    usual = {"told": told, "value_format": "json", "name": "t"}
     return records_of(table, identity=identity, **{**usual, **parts})
 
 
@@ -94,6 +101,21 @@ def test_nothing_shows_a_password() -> None:
     target = Target(format="kafka", options=options)
     assert "s3cret" not in repr(open_target(target, pipeline="orders", channel="main"))
     assert "s3cret" not in repr(target)
+
+
+def test_changes_have_a_place_that_nobody_else_chooses() -> None:
+    target = Target(format="kafka", options={**ADDRESS, "client": {"partitioner": "random"}})
+    with pytest.raises(ConfigError) as caught:
+        open_target(target, pipeline="orders", channel="main", identity=["user"], changes=True)
+    (problem,) = caught.value.problems
+    assert problem.at == "target.options.client.partitioner"
+
+
+def test_records_of_earlier_versions_go_where_they_were_meant_to() -> None:
+    """Changes were staged without a key, and with the hash of their identity."""
+    staged = pl.DataFrame({"key": [None, None], "hash": [7, 9]}).cast({"hash": pl.Int32})
+    assert places_of(staged, 4) == [3, 1]
+    assert places_of(staged.drop("hash"), 4) == [-1, -1]
 
 
 def test_two_names_never_share_a_transactional_id() -> None:
