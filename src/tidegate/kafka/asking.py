@@ -8,12 +8,10 @@ the only one that changes something, `create_topic`, takes a topic that is there
 
 from __future__ import annotations
 
-import math
+import operator
 import re
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as StillWaiting
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -34,17 +32,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tidegate.errors import BrokerUnavailable
+from tidegate.errors import TidegateError
 from tidegate.kafka.broker import Broker
+from tidegate.kafka.calls import LOOK_S, Partition, busy, call, repeat
 from tidegate.kafka.groups import commit_group, group_note, group_offsets
 from tidegate.kafka.hearing import note_answer
 from tidegate.kafka.keeping import Keeper
-from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
-from tidegate.kafka.refusals import final_refusal, no_partition, told
+from tidegate.kafka.refusals import cause_of, no_partition, told
 
 __all__ = [
     "Partition",
     "Topic",
+    "await_topic",
     "cluster_id",
     "commit_group",
     "create_topic",
@@ -58,7 +57,6 @@ __all__ = [
     "topic_config",
 ]
 
-_Answer = TypeVar("_Answer")
 _Key = TypeVar("_Key")
 
 _NOT_EVERYWHERE_YET: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
@@ -141,19 +139,24 @@ def create_topic(
     broker: Broker, name: str, partitions: int, replication: int, config: Mapping[str, str]
 ) -> None:
     """Make a topic that is known when this returns; one that is there already stays as it is."""
-    end_s = time.monotonic() + broker.timeout_s
     new = NewTopic(name, partitions, replication, config=dict(config))
     _answers(
         broker,
         lambda client, s: client.create_topics([new], request_timeout=s),
         missing=KafkaError.TOPIC_ALREADY_EXISTS,
     )
-    while name not in find_topics(broker, [name]):
-        if time.monotonic() >= end_s:
-            raise BrokerUnavailable(
-                f"{broker.place}: topic {name!r} was made, and is not there yet"
-            )
-        time.sleep(PAUSE_S)
+    await_topic(broker, name)
+
+
+def await_topic(broker: Broker, name: str) -> Topic:
+    """A topic that was made just now: it may take a moment to be known."""
+    found = call(
+        broker,
+        lambda _: find_topics(broker, [name]),
+        until=lambda found: name in found,
+        waiting_for=f"topic {name!r} is not there yet",
+    )
+    return found[name]
 
 
 def topic_config(broker: Broker, name: str) -> dict[str, str]:
@@ -226,22 +229,24 @@ def _answers(
     An answer that is none is an error, which `need` raises. Errors that are `passing` are asked
     again too, for as long as `before_again` does not raise.
     """
-    end_s = time.monotonic() + broker.timeout_s
-    patience_s = max(broker.timeout_s * _DEAF_AFTER, LOOK_S)
-    with told(broker):
-        while True:
-            left_s = max(end_s - time.monotonic(), LOOK_S)
-            try:
-                return _asked_once(broker, ask, missing, need, min(patience_s, left_s))
-            except KafkaException as error:
-                _forget(broker)
-                if code_of(error) == KafkaError._TIMED_OUT and patience_s < left_s:
-                    patience_s = math.inf  # no third one is tried
-                    continue
-                if not worth_asking_again(error, end_s, passing):
-                    raise
-            time.sleep(PAUSE_S)
-            before_again()
+    deaf = False
+
+    def asked_once(left_s: float) -> dict[_Key, Any]:
+        first_s = max(broker.timeout_s * _DEAF_AFTER, LOOK_S)
+        seconds = left_s if deaf else min(first_s, left_s)
+        return _asked_once(broker, ask, missing, need, seconds)
+
+    def again(error: BaseException) -> bool:
+        nonlocal deaf
+        if cause_of(error).code() == KafkaError._TIMED_OUT and not deaf:
+            deaf = True  # no third one is tried
+            return True
+        if not busy(error) and cause_of(error).code() not in passing:
+            return False
+        before_again()
+        return True
+
+    return call(broker, asked_once, again=again)
 
 
 def _asked_once(
@@ -249,32 +254,32 @@ def _asked_once(
     ask: Callable[[AdminClient, float], Mapping[_Key, Future[Any]]],
     missing: int | None,
     need: Callable[[Any], None],
-    patience_s: float,
+    seconds: float,
 ) -> dict[_Key, Any]:
+    """The answers, which librdkafka bounds; before that, a refusal that will stay."""
     client, answers = _client(broker), {}
-    for key, future in ask(client, patience_s).items():
-        try:
-            need(answer := _waited_for(future, client, broker))
-            answers[key] = answer
-        except KafkaException as error:
-            if code_of(error) != missing:
-                raise
-    client.poll(0)  # what it has to say on the side, or it would keep it for ever
+    try:
+        futures = ask(client, seconds)
+        repeat(broker, lambda _: _open(client, futures.values()), until=operator.not_, pause_s=0)
+        for key, future in futures.items():
+            try:
+                need(answer := future.result())
+                answers[key] = answer
+            except KafkaException as error:
+                if cause_of(error).code() != missing:
+                    raise
+    except (KafkaException, TidegateError):
+        _forget(broker)
+        raise
     note_answer(broker)
     return answers
 
 
-def _waited_for(future: Future[_Answer], client: AdminClient, broker: Broker) -> _Answer:
-    """The answer, which librdkafka bounds; before that, a refusal that will stay one."""
-    since_s = time.monotonic()
-    while True:
-        try:
-            return future.result(LOOK_S)
-        except StillWaiting:
-            client.poll(0)
-        if (refused := final_refusal(broker, since_s)) is not None:
-            _forget(broker)
-            raise refused
+def _open(client: AdminClient, futures: Collection[Future[Any]]) -> Collection[Future[Any]]:
+    """The futures without a result. Polls the client, or its callbacks would queue up."""
+    still_open = wait(futures, LOOK_S).not_done
+    client.poll(0)
+    return still_open
 
 
 def _client(broker: Broker) -> AdminClient:

@@ -7,17 +7,16 @@ the process where the coordinator of a group goes away in the middle of its admi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.kafka.broker import Broker
+from tidegate.kafka.calls import LOOK_S, Partition, call, repeat
 from tidegate.kafka.keeping import Keeper
-from tidegate.kafka.patience import LOOK_S, PAUSE_S, Partition, code_of, worth_asking_again
-from tidegate.kafka.refusals import final_refusal, told
+from tidegate.kafka.refusals import cause_of
 
 _SLICE_S: Final = 1.0
 """How long librdkafka waits for what is committed before it is asked whether that is useless."""
@@ -41,7 +40,7 @@ def commit_group(broker: Broker, group: str, offsets: Mapping[Partition, int]) -
     """
     places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
     if places:
-        _asked(broker, group, lambda member, end_s: member.commit(places, end_s))
+        _asked(broker, group, lambda member, left_s: member.commit(places, left_s))
 
 
 def group_offsets(
@@ -51,15 +50,18 @@ def group_offsets(
     places = [TopicPartition(*partition) for partition in partitions]
     if not places:
         return {}
-    found = _asked(broker, group, lambda member, end_s: member.committed(places, end_s))
+    found = _asked(broker, group, lambda member, left_s: member.committed(places, left_s))
     return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
 
 def group_note(broker: Broker, group: str, partition: Partition) -> str | None:
     """What `group` has noted beside its offset of a partition, where it has one."""
     place = TopicPartition(*partition)
-    (found,) = _asked(broker, group, lambda member, end_s: member.committed([place], end_s))
+    (found,) = _asked(broker, group, lambda member, left_s: member.committed([place], left_s))
     return found.metadata or "" if found.offset >= 0 else None
+
+
+_Outcome: TypeAlias = tuple[KafkaError | None, list[TopicPartition]]
 
 
 class _Member:
@@ -67,23 +69,25 @@ class _Member:
 
     def __init__(self, broker: Broker, group: str) -> None:
         self._broker, self._group = broker, group
-        self._outcomes: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+        self._outcomes: list[_Outcome] = []
         ours = {"group.id": group, "on_commit": self._told, **_NEVER_JOINING}
         self._consumer = Consumer(broker.config(ours))
 
     def _told(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
         self._outcomes.append((error, places))
 
-    def commit(self, places: list[TopicPartition], end_s: float) -> list[TopicPartition]:
+    def commit(self, places: list[TopicPartition], left_s: float) -> list[TopicPartition]:
         """What became of committing these, beside which librdkafka would wait without a bound."""
         self._outcomes.clear()
-        since_s = time.monotonic()
         self._consumer.commit(offsets=places, asynchronous=True)
-        while not self._outcomes:
-            self._listen(since_s, LOOK_S)
-            if time.monotonic() >= end_s:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        error, done = self._outcomes[0]
+        [(error, done), *_] = repeat(
+            self._broker,
+            lambda _: self._listen(LOOK_S),
+            until=bool,
+            again=lambda _: False,
+            timeout_s=left_s,
+            pause_s=0,
+        )
         if error is not None:
             raise self._joined() if error.code() == _JOINED else KafkaException(error)
         return done
@@ -94,24 +98,27 @@ class _Member:
         expected = "a group that is only told how far was read"
         return ConfigError([Problem(f"{self._broker.at}.group_id", found, expected, hint)])
 
-    def committed(self, places: list[TopicPartition], end_s: float) -> list[TopicPartition]:
+    def committed(self, places: list[TopicPartition], left_s: float) -> list[TopicPartition]:
         """What is committed."""
-        since_s = time.monotonic()
-        while True:
-            left_s = max(end_s - time.monotonic(), LOOK_S)
-            try:
-                return self._consumer.committed(places, timeout=min(left_s, _SLICE_S))
-            except KafkaException as error:
-                self._listen(since_s, 0)
-                if code_of(error) != KafkaError._TIMED_OUT or time.monotonic() >= end_s:
-                    raise
+        return repeat(
+            self._broker,
+            lambda left_s: self._consumer.committed(places, timeout=min(left_s, _SLICE_S)),
+            again=self._slow,
+            timeout_s=left_s,
+            pause_s=0,
+        )
 
-    def _listen(self, since_s: float, for_s: float) -> None:
+    def _slow(self, error: BaseException) -> bool:
+        """Whether the call only timed out. Polls, so that librdkafka reports why."""
+        self._listen(0)
+        return cause_of(error).code() == KafkaError._TIMED_OUT
+
+    def _listen(self, for_s: float) -> list[_Outcome]:
+        """What became of the last commit, once that is known."""
         said = self._consumer.poll(for_s)
         if said is not None and (error := said.error()) is not None:
             raise KafkaException(error)
-        if (refused := final_refusal(self._broker, since_s)) is not None:
-            raise refused
+        return self._outcomes
 
     def close(self) -> None:
         """Leave."""
@@ -124,31 +131,20 @@ _MEMBERS: Final = Keeper[tuple[Broker, str], _Member](close=_Member.close)
 def _asked(
     broker: Broker, group: str, ask: Callable[[_Member, float], list[TopicPartition]]
 ) -> list[TopicPartition]:
-    """Ask until there is an answer, or no time."""
-    end_s = time.monotonic() + broker.timeout_s
-    with told(broker):
-        while True:
-            try:
-                return _asked_once(broker, group, lambda member: ask(member, end_s))
-            except KafkaException as error:
-                if not worth_asking_again(error, end_s):
-                    raise
-            time.sleep(PAUSE_S)
-
-
-def _asked_once(
-    broker: Broker, group: str, ask: Callable[[_Member], list[TopicPartition]]
-) -> list[TopicPartition]:
     """Ask a member, which is kept if it has an answer."""
-    member = _MEMBERS.take((broker, group)) or _Member(broker, group)
-    try:
-        answer = ask(member)
-        need_no_errors(answer)
-    except BaseException:
-        member.close()
-        raise
-    _MEMBERS.give((broker, group), member)
-    return answer
+
+    def asked_once(left_s: float) -> list[TopicPartition]:
+        member = _MEMBERS.take((broker, group)) or _Member(broker, group)
+        try:
+            answer = ask(member, left_s)
+            need_no_errors(answer)
+        except BaseException:
+            member.close()
+            raise
+        _MEMBERS.give((broker, group), member)
+        return answer
+
+    return call(broker, asked_once)
 
 
 def need_no_errors(places: Iterable[TopicPartition]) -> None:

@@ -14,6 +14,9 @@ from tidegate.errors import BrokerUnavailable, ConfigError, Problem, TidegateErr
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.hearing import has_answered, heard
 
+ERRORS: Final = (KafkaException, SystemError)
+"""An error that ends a producer is raised in a callback, and comes out as one of Python's own."""
+
 _WITHOUT_REASON: Final = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -102,7 +105,8 @@ def told(broker: Broker) -> Iterator[None]:
 
 def refusal(error: KafkaError | KafkaException, broker: Broker) -> TidegateError:
     """What an error means to people; `BrokerUnavailable` where it may be over later."""
-    cause = _reason(_plain(error), broker)
+    plain = error if isinstance(error, KafkaError) else cause_of(error)
+    cause = _reason(plain, broker)
     said = _said(cause, broker)
     blamed = _blamed(cause)
     if blamed is not None:
@@ -147,11 +151,14 @@ def _blamed(error: KafkaError) -> tuple[str, str] | None:
     return _NEVER_BETTER.get(error.code())
 
 
-def _plain(error: KafkaError | KafkaException) -> KafkaError:
-    if isinstance(error, KafkaError):
-        return error
+def cause_of(error: BaseException) -> KafkaError:
+    """What librdkafka said."""
+    if isinstance(error, SystemError):
+        return cause_of(error.__cause__ or KafkaException())
     cause = error.args[0] if error.args else None
-    return cause if isinstance(cause, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+    return (
+        cause if isinstance(cause, KafkaError) else KafkaError(KafkaError._FAIL, str(error) or None)
+    )
 
 
 def _reason(error: KafkaError, broker: Broker) -> KafkaError:

@@ -6,18 +6,16 @@ Claim -> [taken_over] -> Owned: transactions, and the topic as it was when they 
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import Final
 
-from tidegate.errors import BrokerUnavailable, ConfigError, LostLease, StateLost, TargetRefused
-from tidegate.kafka.asking import Topic, find_topics, topic_config
+from tidegate.errors import ConfigError, LostLease, StateLost, TargetRefused
+from tidegate.kafka.asking import Topic, await_topic, find_topics, topic_config
 from tidegate.kafka.broker import Broker
 from tidegate.targets.dated import Place
 from tidegate.targets.kafka_policy import largest_record
 from tidegate.targets.kafka_transactions import Transactions
 
-_SOON_S: Final = 0.05
 _ID: Final = "topic_id"
 _PARTITIONS: Final = "partitions"
 
@@ -93,7 +91,7 @@ def taken_over(claim: Claim) -> Owned:
             _OWNED.pop(run).transactions.close()
             _OVER.add(run)
         _OVER.discard(claim.run)
-        _OWNED[claim.run] = Owned(claim, transactions, _topic_of(claim))
+        _OWNED[claim.run] = Owned(claim, transactions, await_topic(claim.broker, claim.topic))
         return _OWNED[claim.run]
 
 
@@ -110,16 +108,6 @@ def _largest_record(claim: Claim) -> int:
         return largest_record(topic_config(claim.broker, claim.topic))
     except ConfigError:  # who may not ask for settings, may write all the same
         return largest_record({})
-
-
-def _topic_of(claim: Claim) -> Topic:
-    """A topic that was made just now may take a moment to be known."""
-    end_s = time.monotonic() + claim.broker.timeout_s
-    while (known := find_topics(claim.broker, [claim.topic]).get(claim.topic)) is None:
-        if time.monotonic() > end_s:
-            raise BrokerUnavailable(f"{claim.broker.place}: topic {claim.topic} is not there")
-        time.sleep(_SOON_S)
-    return known
 
 
 def _more_partitions(topic: str, were: int, are: int) -> str:

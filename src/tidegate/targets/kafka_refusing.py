@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from tidegate.errors import BrokerUnavailable, LostLease, TargetRefused, TidegateError
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.refusals import refusal
-
-ERRORS: Final = (KafkaException, SystemError)
-"""An error that ends a producer is raised in a callback, and comes out as one of Python's own."""
 
 _FENCED: Final = frozenset(
     {
@@ -80,11 +77,3 @@ def _fenced(broker: Broker, transactional_id: str, longest_s: float | None) -> T
         f"another driver has taken over: {broker.place} takes no more records of "
         f"{transactional_id!r} from this one"
     )
-
-
-def cause_of(error: BaseException) -> KafkaError:
-    """What librdkafka said."""
-    if isinstance(error, SystemError):
-        return cause_of(error.__cause__ or KafkaException())
-    cause = error.args[0] if error.args else None
-    return cause if isinstance(cause, KafkaError) else KafkaError(KafkaError._FAIL)

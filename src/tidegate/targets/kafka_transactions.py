@@ -20,9 +20,10 @@ from tidegate import faults
 from tidegate.errors import BrokerUnavailable, ConfigError, LostLease, TidegateError
 from tidegate.kafka.asking import Partition
 from tidegate.kafka.broker import Broker
+from tidegate.kafka.calls import call, repeat
 from tidegate.kafka.groups import need_no_errors
-from tidegate.kafka.refusals import final_refusal, refusal, told
-from tidegate.targets.kafka_refusing import ERRORS, GIVEN_UP, cause_of, refused_transaction
+from tidegate.kafka.refusals import ERRORS, cause_of, refusal, told
+from tidegate.targets.kafka_refusing import GIVEN_UP, refused_transaction
 
 _TUNED: Final = {
     "compression.type": "lz4",
@@ -125,23 +126,23 @@ class Transactions:
     def _committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, Mark]:
         """Ask until the coordinator answers; anew each time, for a client may look elsewhere."""
         places = [TopicPartition(*each) for each in partitions]
-        end_s = time.monotonic() + self._broker.timeout_s
-        with told(self._broker):
-            while True:
-                try:
-                    found = self._asked(group, places, min(_ANSWER_S, _left(end_s)))
-                    break
-                except KafkaException as error:
-                    final = isinstance(refusal(error, self._broker), ConfigError)
-                    if final or time.monotonic() + _LOOK_S > end_s:
-                        self._raise_if_undecided(group, places)
-                        raise
-                time.sleep(_LOOK_S)
+        try:
+            found = call(
+                self._broker,
+                lambda left_s: self._asked(group, places, min(_ANSWER_S, left_s)),
+                again=self._may_pass,
+            )
+        except BrokerUnavailable:
+            self._raise_if_undecided(group, places)
+            raise
         return {
             (each.topic, each.partition): Mark(each.offset, each.metadata or "")
             for each in found
             if each.offset >= 0
         }
+
+    def _may_pass(self, error: BaseException) -> bool:
+        return not isinstance(refusal(cause_of(error), self._broker), ConfigError)
 
     def _raise_if_undecided(self, group: str, places: list[TopicPartition]) -> None:
         """Tell a transaction that never ends from a coordinator that does not answer.
@@ -235,7 +236,7 @@ class Transactions:
             lambda left_s: producer.send_offsets_to_transaction(places, known, left_s)
         )
 
-    def _leave_if_stuck(self, call: Callable[[float], Any]) -> None:
+    def _leave_if_stuck(self, do: Callable[[float], Any]) -> None:
         """Do in one go what librdkafka would begin anew each time, and does not bound.
 
         After a restart of the broker it may wait for ever. Then, and where waiting is of no use,
@@ -245,7 +246,7 @@ class Transactions:
 
         def called() -> None:
             try:
-                self._wait(call, at_once_s=self._broker.timeout_s)
+                self._wait(do, at_once_s=self._broker.timeout_s)
             except BaseException as error:
                 raised.append(error)
 
@@ -261,15 +262,14 @@ class Transactions:
 
     def _look_after(self, caller: threading.Thread) -> None:
         """Wait for its end; raises where it will not come, or not in time."""
-        since_s = time.monotonic()
-        end_s = since_s + self._broker.timeout_s + _GIVE_UP_S
-        while True:
+
+        def ended(_: float) -> bool:
             caller.join(_LOOK_S)
-            if not caller.is_alive():
-                return
-            self._raise_if_useless(since_s)
-            if time.monotonic() >= end_s:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            self._hear()
+            return not caller.is_alive()
+
+        timeout_s = self._broker.timeout_s + _GIVE_UP_S
+        repeat(self._broker, ended, until=bool, timeout_s=timeout_s, pause_s=0)
 
     def close(self) -> None:
         """Give up whatever is not committed."""
@@ -280,38 +280,36 @@ class Transactions:
 
     def _flush(self, *, until: int = 0) -> None:
         """Wait for the broker to take all but `until` records, for as long as it takes any."""
-        producer, left, since_s = self._open, len(self._open), time.monotonic()
+        left = len(self._open)
         while left > until and self._undelivered is None:
-            still = producer.flush(_LOOK_S)
-            if still < left:
-                left, since_s = still, time.monotonic()
-            elif time.monotonic() - since_s > self._broker.timeout_s:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            left = self._flushed(left)
+
+    def _flushed(self, left: int) -> int:
+        """How many records are to be taken, once they are fewer, or one was not delivered."""
+
+        def some(still: int) -> bool:
+            return still < left or self._undelivered is not None
+
+        return repeat(self._broker, lambda _: self._open.flush(_LOOK_S), until=some, pause_s=0)
 
     def _make_room(self) -> None:
         self._flush(until=len(self._open) // 2)
 
-    def _wait(self, call: Callable[[float], Any], at_once_s: float = _LOOK_S) -> None:
+    def _wait(self, do: Callable[[float], Any], at_once_s: float = _LOOK_S) -> None:
         """Do what may take its time, `at_once_s` of it in a call.
 
         Of most calls librdkafka goes on where the last one left off.
         """
-        since_s = time.monotonic()
-        end_s = since_s + self._broker.timeout_s
-        while True:
-            try:
-                call(min(at_once_s, _left(end_s)))
-                return
-            except ERRORS as error:
-                if not cause_of(error).retriable() or time.monotonic() >= end_s:
-                    raise
-            self._raise_if_useless(since_s)
+        repeat(
+            self._broker,
+            lambda left_s: do(min(at_once_s, left_s)),
+            again=self._goes_on,
+            pause_s=0,
+        )
 
-    def _raise_if_useless(self, since_s: float) -> None:
-        """Give up a wait that began then, if something was said that will stay as it is."""
+    def _goes_on(self, error: BaseException) -> bool:
         self._hear()
-        if (refused := final_refusal(self._broker, since_s)) is not None:
-            raise refused
+        return cause_of(error).retriable()
 
     @contextmanager
     def _closed_if_failed(self) -> Iterator[None]:
@@ -346,7 +344,3 @@ class Transactions:
         late = self._began_s and time.monotonic() - self._began_s >= self._longest_s
         longest_s = self._longest_s if late else None
         return refused_transaction(self._broker, self.id, error, self._undelivered, longest_s)
-
-
-def _left(end_s: float) -> float:
-    return max(end_s - time.monotonic(), 0.001)

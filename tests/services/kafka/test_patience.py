@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.kafka_java import java
 from tidegate.errors import BrokerUnavailable, ConfigError
 from tidegate.kafka import asking
 from tidegate.kafka.broker import Broker
-from tidegate.kafka.patience import worth_asking_again
+from tidegate.kafka.calls import busy
 from tidegate.targets.kafka_reading import ends_of
 
 RETRIABLE: Final = """
@@ -69,11 +68,8 @@ def test_what_kafka_calls_retriable_is_asked_again(tmp_path: Path) -> None:
     named = {"NOT_LEADER_OR_FOLLOWER": "NOT_LEADER_FOR_PARTITION"}  # what librdkafka calls it
     retriable = {*said.stdout.split()} - NO_ANSWER_TO_US
     assert "UNKNOWN_LEADER_EPOCH" in retriable
-    later_s = time.monotonic() + 60
     given_up = {
-        name
-        for name in retriable
-        if not worth_asking_again(error_of(getattr(KafkaError, named.get(name, name))), later_s)
+        name for name in retriable if not busy(error_of(getattr(KafkaError, named.get(name, name))))
     }
     assert given_up == set()
 

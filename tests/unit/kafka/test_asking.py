@@ -60,7 +60,6 @@ def ask_with(monkeypatch: pytest.MonkeyPatch, *clients: Client) -> None:
     """These are opened, one after the other; to open another one is an error."""
     made = iter(clients)
     monkeypatch.setattr(asking, "AdminClient", lambda _: next(made))
-    monkeypatch.setattr(asking, "PAUSE_S", 0)
 
 
 def test_a_second_client_has_all_the_time_that_is_left(
