@@ -14,8 +14,9 @@ import json
 import re
 import struct
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit
@@ -44,7 +45,6 @@ _HIGHEST: Final = 2**31 - 1
 PREFIX_BYTES: Final = 5
 """So many bytes stand before a value."""
 
-_numbers: dict[tuple[str, str, str], int] = {}
 _known: dict[tuple[str, int], str] = {}
 _unknown: dict[tuple[str, int], float] = {}
 
@@ -80,25 +80,19 @@ def address_flaw(registry: str) -> tuple[str, str] | None:
     return None
 
 
+@cache
 def register(registry: str, subject: str, schema: str, at: str = _AT) -> int:
     """The number of a schema, made known under `subject`. Raises as `fetch_schema` does.
 
     It never changes, so this process asks once.
     """
-    key = (registry, subject, schema)
-    if key not in _numbers:
-        _numbers[key] = _registered(registry, subject, schema, at)
-    return _numbers[key]
-
-
-def _registered(registry: str, subject: str, schema: str, at: str) -> int:
     body = json.dumps({"schema": schema}).encode()
-    found = _asked(_Question(registry, f"/subjects/{quote(subject, safe='')}/versions", at, body))
+    asked = _Registry(registry, at)
+    found = asked.answer(f"/subjects/{quote(subject, safe='')}/versions", body)
     number = (found or {}).get("id")
     if not isinstance(number, int):
-        raise _wrong(
-            at, f"no number in the answer of {_place(registry)}", "a schema registry there"
-        )
+        expected = "a schema registry there"
+        raise _wrong(at, f"no number in the answer of {asked.place}", expected)
     return number
 
 
@@ -107,13 +101,13 @@ def fetch_schema(registry: str, subject: str, at: str = _AT) -> str:
 
     Raises `BrokerUnavailable` if the registry is not there, and `ConfigError` for what it refuses.
     """
-    ask = _Question(registry, f"/subjects/{quote(subject, safe='')}/versions/latest", at)
-    found = _schema_in(ask)
+    asked = _Registry(registry, at)
+    found = asked.schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
     if found is None:
         hint = "give the schema as a file by `schema`, or register one for the topic"
-        known = f"a subject that the registry at {_place(registry)} has"
+        known = f"a subject that the registry at {asked.place} has"
         raise _wrong(at, f"no schema of subject {subject!r}", known, hint)
-    if (schema := _avro(ask, found)) is None:
+    if (schema := asked.avro(found)) is None:
         raise _wrong(at, f"{subject!r} of type {found['schemaType']}", "Avro")
     return schema
 
@@ -125,9 +119,9 @@ def schema_by_id(registry: str, number: int, at: str = _AT) -> str | None:
     """
     key = (registry, number)
     if key not in _known and not time.monotonic() < _unknown.get(key, 0.0):
-        ask = _Question(registry, f"/schemas/ids/{number}", at, unknown=(400, 404))
-        found = _schema_in(ask)
-        schema = None if found is None else _avro(ask, found)
+        asked = _Registry(registry, at)
+        found = asked.schema(f"/schemas/ids/{number}", unknown=(400, 404))
+        schema = None if found is None else asked.avro(found)
         if schema is None:
             if len(_unknown) >= _MOST_UNKNOWN:
                 _unknown.clear()
@@ -148,85 +142,95 @@ def forget_unknown() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What a registry is asked; with a body, what it is told."""
+class _Registry:
+    """The one at an address; `unknown` are the codes by which it says that it has no such thing."""
 
-    registry: str
-    path: str
+    address: str
     at: str
-    body: bytes | None = None
-    unknown: tuple[int, ...] = (404,)
-    """The codes by which a registry says that it has no such thing."""
 
     @property
-    def request(self) -> Request:
+    def place(self) -> str:
+        """The address without its user, for requests and for people."""
+        url = urlsplit(_without_user(self.address))
+        return f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
+
+    def avro(self, found: Mapping[str, Any]) -> str | None:
+        """The schema of an answer; with others that it needs, it is the last of a list."""
+        if found.get("schemaType", "AVRO") != "AVRO":
+            return None
+        needed = [*self._needed(found, set())]
+        return (
+            json.dumps([*needed, json.loads(found["schema"])]) if needed else str(found["schema"])
+        )
+
+    def _needed(self, found: Mapping[str, Any], seen: set[str]) -> Iterator[Any]:
+        """The schemas that a schema refers to, each behind those that it needs itself."""
+        for each in found.get("references") or ():
+            path = f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}"
+            if path not in seen and (referred := self.schema(path)) is not None:
+                seen.add(path)
+                yield from self._needed(referred, seen)
+                yield json.loads(referred["schema"])
+
+    def schema(self, path: str, unknown: Collection[int] = (404,)) -> dict[str, Any] | None:
+        """The answer, which must have a schema in it."""
+        found = self.answer(path, unknown=unknown)
+        if found is not None and not isinstance(found.get("schema"), str):
+            expected = "a schema registry there"
+            raise _wrong(self.at, f"no schema in the answer of {self.place}", expected)
+        return found
+
+    def answer(
+        self, path: str, body: bytes | None = None, unknown: Collection[int] = (404,)
+    ) -> dict[str, Any] | None:
+        """What the registry answers; None if it says that it has no such thing."""
+        request = self._request(path, body)
+        for pause in (*_PAUSES_S, None):
+            try:
+                return self._answered(request, unknown)
+            except (OSError, http.client.HTTPException) as error:
+                reason = _reason(error)
+            if pause is not None:
+                time.sleep(pause)
+        raise BrokerUnavailable(
+            f"the schema registry at {self.place} does not answer: {reason}\n"
+            "  hint: see that it runs, and that it can be reached from here"
+        )
+
+    def _request(self, path: str, body: bytes | None) -> Request:
         """With the user of the address in its header, where nothing shows it."""
-        if (flaw := address_flaw(self.registry)) is not None:
+        if (flaw := address_flaw(self.address)) is not None:
             found, hint = flaw
             raise _wrong(self.at, found, "one like http://host:8081", hint)
         headers = {"Accept": f"{_TYPE}, application/json", "Content-Type": _TYPE}
-        if (user := _user(self.registry)) is not None:
+        if (user := _user(self.address)) is not None:
             headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-        return Request(f"{_place(self.registry)}{self.path}", self.body, headers)
+        return Request(f"{self.place}{path}", body, headers)
 
-
-def _avro(ask: _Question, found: Mapping[str, Any]) -> str | None:
-    """The schema of an answer; with others that it needs, it is the last of a list."""
-    if found.get("schemaType", "AVRO") != "AVRO":
-        return None
-    needed = [*_needed(ask, found, set())]
-    return json.dumps([*needed, json.loads(found["schema"])]) if needed else str(found["schema"])
-
-
-def _needed(ask: _Question, found: Mapping[str, Any], seen: set[str]) -> Iterator[Any]:
-    """The schemas that a schema refers to, each behind those that it needs itself."""
-    for each in found.get("references") or ():
-        path = f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}"
-        if path in seen:
-            continue
-        seen.add(path)
-        referred = _schema_in(replace(ask, path=path))
-        if referred is not None:
-            yield from _needed(ask, referred, seen)
-            yield json.loads(referred["schema"])
-
-
-def _schema_in(ask: _Question) -> dict[str, Any] | None:
-    """The answer, which must have a schema in it."""
-    found = _asked(ask)
-    if found is not None and not isinstance(found.get("schema"), str):
-        place = _place(ask.registry)
-        raise _wrong(ask.at, f"no schema in the answer of {place}", "a schema registry there")
-    return found
-
-
-def _asked(ask: _Question) -> dict[str, Any] | None:
-    """What the registry answers; None if it says that it has no such thing."""
-    for pause in (*_PAUSES_S, None):
+    def _answered(self, request: Request, unknown: Collection[int]) -> dict[str, Any] | None:
         try:
-            return _answered(ask)
-        except (OSError, http.client.HTTPException) as error:
-            reason = _reason(error)
-        if pause is not None:
-            time.sleep(pause)
-    raise BrokerUnavailable(
-        f"the schema registry at {_place(ask.registry)} does not answer: {reason}\n"
-        "  hint: see that it runs, and that it can be reached from here"
-    )
+            with _OPENER.open(request, timeout=_TIMEOUT_S) as answer:
+                return _object(answer.read())
+        except HTTPError as error:
+            with error:
+                said = _object(error.read())
+            if error.code in unknown and "error_code" in said:
+                return None
+            if error.code in (408, 429) or error.code >= 500:
+                raise OSError(f"HTTP {error.code} {error.reason}") from None
+            raise self._refusal(error, str(said.get("message", ""))) from None
 
-
-def _answered(ask: _Question) -> dict[str, Any] | None:
-    try:
-        with _OPENER.open(ask.request, timeout=_TIMEOUT_S) as answer:
-            return _object(answer.read())
-    except HTTPError as error:
-        with error:
-            said = _object(error.read())
-        if error.code in ask.unknown and "error_code" in said:
-            return None
-        if error.code in (408, 429) or error.code >= 500:
-            raise OSError(f"HTTP {error.code} {error.reason}") from None
-        raise _refusal(ask, error, str(said.get("message", ""))) from None
+    def _refusal(self, error: HTTPError, said: str) -> ConfigError:
+        if error.code in _OF_THE_SCHEMA:
+            found = f"HTTP {error.code} {masked_text(said) or error.reason} from {self.place}"
+            hint = "use another topic, or another compatibility for the subject"
+            return _wrong(self.at, found, "a subject that takes the schema of these rows", hint)
+        found = f"HTTP {error.code} {error.reason} from {self.place}"
+        if error.code in (401, 403):
+            hint = "write them into the address: https://user:${PASSWORD}@host"
+            expected = "a user and a password that the schema registry accepts"
+            return _wrong(self.at, found, expected, hint)
+        return _wrong(self.at, found, "the address of a schema registry")
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -235,19 +239,6 @@ def _object(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _refusal(ask: _Question, error: HTTPError, said: str) -> ConfigError:
-    place = _place(ask.registry)
-    if error.code in _OF_THE_SCHEMA:
-        found = f"HTTP {error.code} {masked_text(said) or error.reason} from {place}"
-        hint = "use another topic, or another compatibility for the subject"
-        return _wrong(ask.at, found, "a subject that takes the schema of these rows", hint)
-    found = f"HTTP {error.code} {error.reason} from {place}"
-    if error.code in (401, 403):
-        hint = "write them into the address: https://user:${PASSWORD}@host"
-        return _wrong(ask.at, found, "a user and a password that the schema registry accepts", hint)
-    return _wrong(ask.at, found, "the address of a schema registry")
 
 
 def _wrong(at: str, found: str, expected: str, hint: str = "") -> ConfigError:
@@ -265,12 +256,6 @@ def _user(registry: str) -> str | None:
     written, mark, _ = registry.partition("://")[2].rpartition("@")
     name, _, password = written.partition(":")
     return f"{unquote(name)}:{unquote(password)}" if mark else None
-
-
-def _place(registry: str) -> str:
-    """The address without its user, for requests and for people."""
-    address = urlsplit(_without_user(registry))
-    return f"{address.scheme}://{address.netloc}{address.path.rstrip('/')}"
 
 
 def _reason(error: Exception) -> str:
