@@ -6,13 +6,22 @@ starts Spark, and nothing takes the pipeline over: it may be running.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from tidegate.cli.state import at_a_terminal
-from tidegate.cli.telling import Exit, console, fail, say, say_json, told
+from tidegate.cli.telling import Exit, console, fail, plain, say, say_json, told
+
+if TYPE_CHECKING:
+    from tidegate.deadletters.listing import Letters
+    from tidegate.deadletters.replay import ReplayPlan
 
 dlq_app = typer.Typer(
     help="Look at late and rejected rows, and send them back.", no_args_is_help=True
@@ -34,14 +43,14 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Tell how many rows were turned away and why, and show the newest."""
-    from tidegate.cli.dlq_listing import letters_of, print_letters  # noqa: PLC0415
     from tidegate.cli.state_text import to_json  # noqa: PLC0415
+    from tidegate.deadletters.listing import letters_of  # noqa: PLC0415
     from tidegate.frontends.toml import load_pipeline  # noqa: PLC0415
 
     with told():
         found = letters_of(load_pipeline(file).pipeline, channel, limit)
         if as_json:
-            say_json(to_json([each.to_dict() for each in found]))
+            say_json(to_json(found))
         else:
             print_letters(console(), found)
 
@@ -65,19 +74,15 @@ def replay(
     reason: Annotated[
         str | None, typer.Option(metavar="REASON", help="Only rows turned away for that.")
     ] = None,
-    rebuilt: Annotated[
-        bool,
-        typer.Option("--rebuilt", help="Send rows whose records are gone as their columns tell."),
-    ] = False,
-    now: Annotated[
-        bool, typer.Option("--now", help="Give records the time of now, not their own.")
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Pass over rows that cannot be sent, for good.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Send the rows of a dead-letter topic back to the topic of their source, each of them once.
 
-    A row goes as the record that it was, if that is still there. What was sent is remembered in
-    the cluster, in the transaction that sends it.
+    A row goes as the record that it was: key, value, headers and time. What was sent is remembered
+    in the cluster, in the transaction that sends it.
     """
     from tidegate.cli.state_text import counted  # noqa: PLC0415
     from tidegate.frontends.toml import load_pipeline  # noqa: PLC0415
@@ -86,20 +91,21 @@ def replay(
     with told():
         pipeline = load_pipeline(file).pipeline
         need_confluent_kafka("--channel")
-        from tidegate.cli.dlq_replaying import Replay, plan_of  # noqa: PLC0415
-        from tidegate.cli.dlq_resolving import Terms  # noqa: PLC0415
+        from tidegate.deadletters.replay import Replay  # noqa: PLC0415
 
-        allowed = frozenset(allow_topic or ())
-        terms = Terms(to_topic=to_topic, allowed_topics=allowed, rebuilt=rebuilt, now=now)
-        with Replay.opened(pipeline, channel, terms) as opened:
-            plan = plan_of(opened, reason)
-            for sentence in plan.sentences():
+        with closing(Replay(pipeline, channel, to_topic, allow_topic or ())) as opened:
+            plan = opened.plan(reason)
+            for sentence in sentences(plan):
                 say(sentence)
-            if plan.count:
-                if not yes:
-                    _ask()
-                sent = opened.send(plan)
-                say("sent" if sent == plan.count else f"sent {counted(sent, 'rows')} of them")
+            if plan.unsendable and not skip:
+                fail("nothing was sent; --skip passes over rows that cannot be sent, for good")
+            if not plan.sent and not plan.unsendable:
+                return
+            if not yes:
+                _ask()
+            for why, count in sorted(opened.send(plan, skip=skip).items()):
+                say(f"passed over {counted(count, 'rows')}: {why}")
+            say("sent" if plan.sent else "nothing was sent")
 
 
 def _ask() -> None:
@@ -107,3 +113,71 @@ def _ask() -> None:
         fail("nobody is there to be asked; --yes sends without asking", Exit.MISTAKE)
     if not typer.confirm("send them?"):
         fail("nothing was sent", Exit.FAILED)
+
+
+def sentences(plan: ReplayPlan) -> Iterator[str]:
+    """What a replay will send, and what not."""
+    from tidegate.cli.state_text import counted  # noqa: PLC0415
+
+    for (reason, topic), count in sorted(plan.sent.items()):
+        yield f"{counted(count, 'rows')} ({reason}) to topic {topic}"
+    if plan.incomplete:
+        rows = counted(plan.incomplete, "rows")
+        yield f"  {rows} as bytes with key and time, without headers: their records are gone"
+    for kept, told_ in _KEPT.items():
+        if plan.kept[kept]:
+            yield f"{counted(plan.kept[kept], 'rows')} {told_}"
+    for why, count in sorted(plan.unsendable.items()):
+        yield f"{counted(count, 'rows')} cannot be sent: {why}"
+    if plan.no_letters:
+        yield f"besides {counted(plan.no_letters, 'records')} that cannot be read as dead letters"
+    if not plan.sent:
+        yield "there is nothing to send"
+    elif plan.channel != "rejected":
+        yield _LATE_AGAIN
+
+
+_LATE_AGAIN: Final = (
+    "late rows will be late again, unless the pipeline that reads them allows more lateness or "
+    "begins anew: its watermark does not go back"
+)
+_KEPT: Final = {
+    "sent before": "were sent before, and are not sent again",
+    "same record": "come with the record of another, which is sent once",
+}
+
+
+def print_letters(console: Console, found: Sequence[Letters]) -> None:
+    """For people: a line a channel, its reasons, and the newest rows."""
+    from tidegate.cli.state_text import print_table  # noqa: PLC0415
+
+    for nth, each in enumerate(found):
+        if nth:
+            console.print()
+        for line in _lines(each):
+            console.print(Text(plain(line)))
+        if each.newest:
+            columns = [*dict.fromkeys(name for row in each.newest for name in row)]
+            cells = [[Text(_cell(row.get(name))) for name in columns] for row in each.newest]
+            console.print()
+            print_table(console, columns, cells)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _lines(letters: Letters) -> Iterator[str]:
+    from tidegate.cli.state_text import counted  # noqa: PLC0415
+
+    place = f"{letters.channel} ({letters.target})"
+    if letters.rows is None:
+        yield f"{place}: rows there cannot be read back"
+        return
+    yield f"{place}: {counted(letters.rows, 'rows')}"
+    for reason, count in letters.reasons.items():
+        yield f"  {count:>10,}  {reason}"
+    if letters.unreadable:
+        yield f"  besides {counted(letters.unreadable, 'records')} that cannot be read as rows"

@@ -1,24 +1,18 @@
 """Records by their places: of each partition just these offsets, where they still are.
 
-    places -> assign at the first of each partition -> consume, seek over gaps -> what was found
-
-Only committed records are found. Retention, compaction and deleted topics leave places empty: that
-is no error. A wait that is too long is one.
+Only committed records are found, and of those the ones whose headers have names that are text.
+Retention, compaction and deleted topics leave places empty: that is no error. A wait that is too
+long is one.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, TypeAlias
 
-from confluent_kafka import (
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, TopicPartition
 
 from tidegate.kafka.asking import Partition, find_topics, first_offsets, last_stable_offsets
 from tidegate.kafka.broker import Broker
@@ -31,7 +25,7 @@ Place: TypeAlias = tuple[str, int, int]
 
 _AT_ONCE: Final = 1_000
 _NEAR: Final = 1_000
-"""So many offsets are read over: a seek would take longer."""
+"""So many offsets are read over: to begin anew would take longer."""
 _CONFIG: Final = {**FROM_PLACES, "queued.min.messages": _AT_ONCE}
 
 
@@ -43,25 +37,26 @@ class Fetched:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     """In their order; a name may come again."""
-    timestamp_ms: int | None
-    """None in very old records."""
+    timestamp_ms: int
 
 
 class Fetcher:
-    """A consumer that is kept between questions, until it is closed."""
+    """A consumer that is kept between calls, until it is closed."""
 
     def __init__(self, broker: Broker) -> None:
-        """Nothing is asked yet."""
+        """Connects with the first call."""
         self._broker = broker
         self._kept: Consumer | None = None
 
     def fetch(self, places: Iterable[Place]) -> dict[Place, Fetched]:
         """The records at these places; those that are gone are missing."""
-        search = _Search(self._there(places))
-        if search.left:
-            with told(self._broker):
-                return dict(self._found(search))
-        return {}
+        found: dict[Place, Fetched] = {}
+        with told(self._broker):
+            for partition, offsets in self._there(places).items():
+                cuts = [n for n, (a, b) in enumerate(pairwise(offsets), 1) if b - a > _NEAR]
+                for begin, end in pairwise([0, *cuts, len(offsets)]):
+                    found |= self._run(partition, offsets[begin:end])
+        return found
 
     def close(self) -> None:
         """Leave."""
@@ -69,13 +64,26 @@ class Fetcher:
         if kept is not None:
             kept.close()
 
-    @property
-    def _consumer(self) -> Consumer:
-        if self._kept is None:
-            self._kept = Consumer(self._broker.config(_CONFIG))
-        return self._kept
+    def _run(self, partition: Partition, offsets: Sequence[int]) -> dict[Place, Fetched]:
+        """Of ascending offsets those that are there, from the first to the last."""
+        self._kept = consumer = self._kept or Consumer(self._broker.config(_CONFIG))
+        consumer.assign([TopicPartition(*partition, offsets[0])])
+        wanted, found = {*offsets}, dict[Place, Fetched]()
+        for messages in consumed(consumer, _AT_ONCE, self._broker.timeout_s):
+            for message in messages:
+                offset = message.offset() or 0
+                if is_end(message) or offset > offsets[-1]:
+                    return found
+                if offset in wanted and (headers := headers_of(message)) is not None:
+                    timestamp_ms = message.timestamp()[1]
+                    found[*partition, offset] = Fetched(
+                        message.key(), message.value(), tuple(headers), timestamp_ms
+                    )
+                if offset == offsets[-1]:
+                    return found
+        return found
 
-    def _there(self, places: Iterable[Place]) -> dict[Partition, deque[int]]:
+    def _there(self, places: Iterable[Place]) -> dict[Partition, list[int]]:
         """The offsets that are wanted, ascending, of those between both ends of their partition."""
         wanted: dict[Partition, set[int]] = {}
         for topic, number, offset in places:
@@ -88,80 +96,7 @@ class Fetcher:
         ]
         first, end = first_offsets(self._broker, there), last_stable_offsets(self._broker, there)
         offsets = {
-            each: deque(sorted(one for one in wanted[each] if first[each] <= one < end[each]))
+            each: sorted(one for one in wanted[each] if first[each] <= one < end[each])
             for each in there
         }
         return {each: found for each, found in offsets.items() if found}
-
-    def _found(self, search: _Search) -> Iterator[tuple[Place, Fetched]]:
-        consumer = self._consumer
-        consumer.assign([TopicPartition(*each, at[0]) for each, at in search.left.items()])
-        for messages in consumed(consumer, _AT_ONCE, self._broker.timeout_s):
-            yield from search.taken(messages)
-            if over := search.newly_over():
-                consumer.incremental_unassign([TopicPartition(*each) for each in over])
-            if not search.left:
-                break
-            for place in search.jumps():
-                consumer.seek(TopicPartition(*place))
-        consumer.unassign()
-
-
-class _Search:
-    """What is still looked for, by partition."""
-
-    def __init__(self, left: dict[Partition, deque[int]]) -> None:
-        self.left = left
-        self._next: dict[Partition, int] = {}
-        self._over: list[Partition] = []
-
-    def taken(self, messages: Iterable[Message]) -> Iterator[tuple[Place, Fetched]]:
-        """Of what was consumed the records that are wanted, if they can be had as they are."""
-        for message in messages:
-            partition = (str(message.topic()), message.partition() or 0)
-            if partition not in self.left:
-                continue
-            if is_end(message):
-                self._end(partition)
-            elif self._wanted(partition, message.offset() or 0) and (whole := _fetched(message)):
-                yield (*partition, message.offset() or 0), whole
-
-    def _wanted(self, partition: Partition, offset: int) -> bool:
-        """Whether this one is; those before it are gone, for offsets ascend."""
-        offsets = self.left[partition]
-        self._next[partition] = offset + 1
-        while offsets and offsets[0] < offset:
-            offsets.popleft()
-        wanted = bool(offsets) and offsets[0] == offset
-        if wanted:
-            offsets.popleft()
-        if not offsets:
-            self._end(partition)
-        return wanted
-
-    def _end(self, partition: Partition) -> None:
-        del self.left[partition]
-        self._over.append(partition)
-
-    def newly_over(self) -> list[Partition]:
-        """Partitions of which nothing more is wanted, each told once."""
-        over, self._over = self._over, []
-        return over
-
-    def jumps(self) -> list[Place]:
-        """Where to go on, in partitions that were read and have nothing near."""
-        came, self._next = self._next, {}
-        return [
-            (*each, self.left[each][0])
-            for each, position in came.items()
-            if each in self.left and self.left[each][0] - position > _NEAR
-        ]
-
-
-def _fetched(message: Message) -> Fetched | None:
-    """None: nobody can have it whole."""
-    if (headers := headers_of(message)) is None:
-        return None
-    kind, timestamp_ms = message.timestamp()
-    known = None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
-    return Fetched(message.key(), message.value(), tuple(headers), known)

@@ -29,7 +29,7 @@ from tidegate.kafka.places import FROM_PLACES, consumed, is_end
 from tidegate.kafka.refusals import told
 from tidegate.kafka.registry import PREFIX_BYTES, number_in, schema_by_id
 from tidegate.targets.kafka_avro import batches_by_schema, rows_of_datums
-from tidegate.targets.kafka_rows import SCHEMA_HEADER
+from tidegate.targets.kafka_rows import CHANNEL_HEADER, PIPELINE_HEADER, SCHEMA_HEADER
 from tidegate.targets.rowreading import from_json_lines
 
 _AT_ONCE: Final = 10_000
@@ -52,6 +52,11 @@ class Record:
     def header(self, name: str) -> bytes | None:
         """What a header says."""
         return next((value for known, value in self.headers if known == name), None)
+
+    def is_of(self, pipeline: str, channel: str) -> bool:
+        """Whether its headers say that this pipeline has turned it away into this channel."""
+        said = self.header(PIPELINE_HEADER), self.header(CHANNEL_HEADER)
+        return said == (pipeline.encode(), channel.encode())
 
 
 def records_in(

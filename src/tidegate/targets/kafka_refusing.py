@@ -52,7 +52,7 @@ def refused_transaction(
     if KafkaError.INVALID_PRODUCER_ID_MAPPING in codes:
         return _forgotten(broker, transactional_id)
     if reason.code() in _OF_THE_RECORDS:
-        hint = f"{_OF_THE_RECORDS[reason.code()]}; nothing of the epoch is visible"
+        hint = f"{_OF_THE_RECORDS[reason.code()]}; nothing of the transaction is visible"
         said = broker.without_secrets(reason.str())
         return TargetRefused(f"{broker.place} refuses records: {said}\n  hint: {hint}")
     return refusal(reason, broker)

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable
 
 import msgspec
-import polars as pl
 import pytest
 import typer
 from rich.console import Console
@@ -17,14 +16,15 @@ from rich.live import Live
 from rich.text import Text
 
 from tidegate import cli
-from tidegate.cli.dlq_listing import Letters, print_letters
-from tidegate.cli.dlq_plan import ReplayPlan
+from tidegate.cli.dlq import print_letters, sentences
 from tidegate.cli.doctor import show
 from tidegate.cli.doctor_checks import Finding
 from tidegate.cli.progress import Lines, LiveScreen
 from tidegate.cli.state_text import folded_table, print_table, to_json
 from tidegate.cli.telling import fail, plain, say, say_json, told
 from tidegate.cli.watching import SourceView, View
+from tidegate.deadletters.listing import Letters
+from tidegate.deadletters.replay import ReplayPlan
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
 from tidegate.state.catalog import KeyState
 
@@ -50,8 +50,8 @@ VIEW = View(
 
 
 def letters(to: Console) -> None:
-    rows = pl.DataFrame({HOSTILE: [HOSTILE], "all": [[HOSTILE]]})
-    print_letters(to, [Letters(HOSTILE, HOSTILE, 1, {HOSTILE: 1}, rows, 1)])
+    row = {HOSTILE: HOSTILE, "all": [HOSTILE], "none": None}
+    print_letters(to, [Letters(HOSTILE, HOSTILE, 1, {HOSTILE: 1}, [row], 1)])
 
 
 def keys(to: Console) -> None:
@@ -120,7 +120,7 @@ def by_a_warning() -> None:
 def by_a_plan() -> None:
     plan = ReplayPlan(channel=HOSTILE, reason=None, ends={})
     plan.unsendable[HOSTILE] += 1
-    for sentence in plan.sentences():
+    for sentence in sentences(plan):
         say(sentence)
 
 
