@@ -8,9 +8,6 @@ counted. It moves no watermark, so a poisonous time cannot close everybody's win
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import polars as pl
 
 from tidegate.core.arrays import Bools
@@ -23,27 +20,6 @@ FUTURE = "future"
 
 OF_THE_EVENT_TIME = (NO_EVENT_TIME, UNPARSABLE, OUT_OF_RANGE, FUTURE)
 """Reasons that lie in the event time alone, whatever the policies of a source."""
-
-EVENT_US = "event_us"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Admission:
-    """Rows divided, each part in its order of arrival.
-
-    `reasons` stands beside `rejected`, row by row, and not in it: a user may have a column
-    of any name.
-    """
-
-    admitted: pl.DataFrame
-    rejected: pl.DataFrame
-    reasons: pl.Series
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many rows were rejected, by reason; reasons that did not occur are not in it."""
-        counted = self.reasons.value_counts().sort(self.reasons.name)
-        return dict(counted.iter_rows())
 
 
 def admit(
@@ -81,19 +57,6 @@ def admit(
         .then(pl.lit(FUTURE))
     )
     return pl.DataFrame({"event_us": event_us}).select(reason.alias("reason")).to_series()
-
-
-def admit_rows(
-    rows: pl.DataFrame, *, now_us: int | None, max_future_skew_us: int | None
-) -> Admission:
-    """Divide `rows` by the reasons that `admit` finds for their column `event_us`."""
-    reason = admit(rows[EVENT_US], now_us=now_us, max_future_skew_us=max_future_skew_us)
-    if reason.null_count() == len(rows):
-        return Admission(admitted=rows, rejected=rows.clear(), reasons=reason.clear())
-    admitted = reason.is_null()
-    return Admission(
-        admitted=rows.filter(admitted), rejected=rows.filter(~admitted), reasons=reason.drop_nulls()
-    )
 
 
 def _latest_admitted(now_us: int | None, max_future_skew_us: int | None) -> int:

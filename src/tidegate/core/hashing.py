@@ -89,13 +89,6 @@ def place(hashes: Int64s) -> UInt64s:
     return places
 
 
-def hash_of_place(places: UInt64s) -> Int64s:
-    """Undo `place`."""
-    hashes = places.astype(np.uint64)
-    _rotate_left(hashes, 8)
-    return hashes.view(np.int64)
-
-
 def shard_of(key_groups: npt.NDArray[np.integer[Any]], shards: int) -> UInt8s:
     """Say which of `shards` owns each key group.
 

@@ -73,7 +73,6 @@ class Poll(StrEnum):
     FOUND = "found"
     """There is something unread, whether or not this epoch takes it (backlog is not idleness)."""
     NOTHING = "nothing"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,8 +217,7 @@ class PipelineWatermark:
         """Take in what polling came to at `now_us`, as the epoch's plan fixes it.
 
         A source becomes idle once empty polls reach over `source_idleness_us`. Anything
-        unread wakes it. A failed poll says nothing, so it ends the stretch too. A source
-        that is not in `outcomes` was not asked: nothing changes for it.
+        unread wakes it. A source that is not in `outcomes` was not asked: nothing changes for it.
         """
         self._check_known(outcomes)
         quiet = [key for key, outcome in outcomes.items() if outcome == Poll.NOTHING]

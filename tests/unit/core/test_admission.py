@@ -4,9 +4,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from polars.testing import assert_frame_equal
 
-from tidegate.core.admission import admit, admit_rows
+from tidegate.core.admission import admit
 from tidegate.eventtime import BEGINNING, EARLIEST_EVENT_US, FOREVER, LATEST_EVENT_US
 
 
@@ -64,25 +63,6 @@ def test_a_limit_without_a_clock_is_refused() -> None:
 def test_times_of_another_type_are_refused() -> None:
     with pytest.raises(TypeError, match="found Float64, expected Int64"):
         admit(pl.Series([1.5]), now_us=None, max_future_skew_us=None)
-
-
-def test_rows_are_divided_in_order_and_counted_by_reason() -> None:
-    rows = pl.DataFrame(
-        {"event_us": [1, None, 99, 2, LATEST_EVENT_US, 98], "reason": list("abcdef")}
-    )
-    divided = admit_rows(rows, now_us=10, max_future_skew_us=5)
-    assert_frame_equal(divided.admitted, rows[[0, 3]])
-    assert_frame_equal(divided.rejected, rows[[1, 2, 4, 5]])
-    assert divided.reasons.to_list() == ["no_event_time", "future", "out_of_range", "future"]
-    assert divided.counts == {"future": 2, "no_event_time": 1, "out_of_range": 1}
-
-
-def test_rows_that_are_all_admitted_are_passed_on_as_they_are() -> None:
-    rows = pl.DataFrame({"event_us": [1, 2], "user": ["ann", "bob"]})
-    divided = admit_rows(rows, now_us=10, max_future_skew_us=5)
-    assert divided.admitted is rows
-    assert_frame_equal(divided.rejected, rows.clear())
-    assert divided.counts == {}
 
 
 @given(
