@@ -53,6 +53,16 @@ class Lateness:
             return np.zeros(len(event_us), np.bool_)
         return event_us >= plus(clock.before_us, -self.reassign_within_us)
 
+    def part(
+        self, events: Events, late: Bools, sealed: Bools, reassigned: Bools, clock: Clock
+    ) -> tuple[Events, Late]:
+        """The rows that enter, and those that are turned away."""
+        enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
+        accepted = events.take(enters) if len(gone) else events
+        if self.reassign_within_us is not None:
+            accepted = _moved(accepted, reassigned[enters], clock)
+        return accepted, Late(events=events.take(gone), sealed=sealed[gone])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
@@ -76,7 +86,7 @@ class Late:
         )
 
 
-def moved(events: Events, reassigned: Bools, clock: Clock) -> Events:
+def _moved(events: Events, reassigned: Bools, clock: Clock) -> Events:
     """The rows, the reassigned ones at the watermark before the epoch, their own time beside."""
     own = pl.Series(ORIGINAL_EVENT_TS, events.event_us).cast(pl.Datetime("us", "UTC"))
     never = nulls(len(events), own.dtype)

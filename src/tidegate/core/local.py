@@ -103,7 +103,7 @@ class _Run:
         return self._step(inputs, clock)
 
     def _last(self, nothing: Sequence[Events]) -> Epoch:
-        over = [self._operator.over_us(stack, self._watermark_us) for stack in self._stacks]
+        over = [self._operator.state.over_us(stack, self._watermark_us) for stack in self._stacks]
         after_us = max([self._watermark_us, *(us for us in over if us is not None)])
         epoch = self._step(
             nothing, Clock(before_us=self._watermark_us, after_us=after_us, flush=True)
@@ -137,7 +137,7 @@ class _Run:
         """Count keys only where the number of rows leaves it open whether there are too many."""
         if self._max_keys is None or sum(map(len, stacks)) <= self._max_keys:
             return
-        keys = sum(self._operator.count_keys(stack, clock.after_us) for stack in stacks)
+        keys = sum(self._operator.state.count_keys(stack, clock.after_us) for stack in stacks)
         if keys > self._max_keys:
             hint = "raise max_keys, or shorten what holds keys open: the gap, the lateness, the cap"
             raise StateLimitReached("max_keys", keys, self._max_keys, hint)

@@ -68,6 +68,28 @@ J = TypeVar("J", bound=Turned)
 M = TypeVar("M")
 
 
+class StateView(Protocol):
+    """What an operator holds, looked at without an epoch; every answer reads all state."""
+
+    def over_us(self, held: Stack[Any], watermark_us: int) -> int | None:
+        """The watermark of a flush: one microsecond past the latest time at which anything held
+        is forgotten, unbounded lateness taken as 0; None if nothing is held.
+        """
+        ...
+
+    def count_keys(self, held: Stack[Any], watermark_us: int) -> int:
+        """How many keys hold anything that is not forgotten."""
+        ...
+
+    def count_open(self, held: Stack[Any], watermark_us: int) -> int:
+        """How many windows, or waiting rows, are not forgotten."""
+        ...
+
+    def readable(self, held: Stack[Any], chosen: Chosen) -> Readable | None:
+        """What is held, as a user would be sent it; None if nothing is."""
+        ...
+
+
 class Operator(Protocol[J, M]):
     """State segments and rows in; output and changes out. Windows are operators, and joins.
 
@@ -86,22 +108,9 @@ class Operator(Protocol[J, M]):
         """Close, send and forget by the watermark after the epoch."""
         ...
 
-    def over_us(self, held: Stack[Any], watermark_us: int) -> int | None:
-        """The watermark of a flush: one microsecond past the latest time at which anything held
-        is forgotten, unbounded lateness taken as 0; None if nothing is held.
-        """
-        ...
-
-    def count_keys(self, held: Stack[Any], watermark_us: int) -> int:
-        """How many keys hold anything that is not forgotten; reads all state."""
-        ...
-
-    def count_open(self, held: Stack[Any], watermark_us: int) -> int:
-        """How many windows, or waiting rows, are not forgotten; reads all state."""
-        ...
-
-    def readable(self, held: Stack[Any], chosen: Chosen) -> Readable | None:
-        """What is held, as a user would be sent it; None if nothing is."""
+    @property
+    def state(self) -> StateView:
+        """What it holds, for flushes, limits and people."""
         ...
 
 

@@ -124,7 +124,7 @@ class Folder:
             return _TABLE.empty_table()
         hashes, watermark_us = np.unique(np.concatenate(changed)), snapshot.watermark_us
         return readable_keys(
-            self.operator.readable(
+            self.operator.state.readable(
                 stack,
                 lambda segment: (
                     (segment.forget_us > watermark_us) & np.isin(segment.hashes, hashes)

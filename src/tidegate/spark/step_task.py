@@ -68,8 +68,8 @@ def _survey(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         shard=came.shard,
         attempt="",
         saw=_saw(came, plan.watermark),
-        over_us=standing.operator.over_us(held, watermark_us),
-        keys=standing.operator.count_keys(held, watermark_us),
+        over_us=standing.operator.state.over_us(held, watermark_us),
+        keys=standing.operator.state.count_keys(held, watermark_us),
     )
 
 
@@ -93,12 +93,12 @@ def _step(plan: StepOrder, standing: Standing, came: Arrived) -> ShardReport:
         staging.stage(result, came.rejected)
     faults.reached("staged")
     after, after_us = result.changes.apply(held), watermark.watermark_us
-    operator = standing.operator
-    keys = operator.count_keys(after, after_us) if plan.count_keys else None
+    state = standing.operator.state
+    keys = state.count_keys(after, after_us) if plan.count_keys else None
     open_ = None
     if plan.count_open:
         with stopwatch.part("count"):
-            open_ = operator.count_open(after, after_us)
+            open_ = state.count_open(after, after_us)
     return ShardReport(
         shard=came.shard,
         attempt=staging.attempt,

@@ -68,7 +68,7 @@ class LiveState:
         def chosen(segment: Segment) -> Bools:
             return (segment.forget_us > watermark_us) & meant(segment)
 
-        found = [operator.readable(stack, chosen) for stack in self.stacks]
+        found = [operator.state.readable(stack, chosen) for stack in self.stacks]
         return live_rows(found, self.stored, watermark_us)
 
     def _is_meant(self, segment: Segment) -> Bools:

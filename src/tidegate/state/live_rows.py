@@ -1,6 +1,6 @@
 """What is held of keys, as columns that people and tools can read.
 
-Operator.readable -> [live_rows] -> keys, values as a user is sent them, what is known of them
+StateView.readable -> [live_rows] -> keys, values as a user is sent them, what is known of them
 """
 
 from __future__ import annotations

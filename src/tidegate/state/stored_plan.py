@@ -36,7 +36,7 @@ class StoredOperator:
     keys: Mapping[str, DataType]
     operator: Operator[Any, Any]
     values: pl.Schema
-    """The columns of what it holds that are no keys, as `Operator.readable` gives them, but for
+    """The columns of what it holds that are no keys, as `StateView.readable` gives them, but for
     what is known of sending."""
 
     @property
@@ -104,7 +104,9 @@ def _values_of_join(operator: Any) -> pl.Schema:
         schema = {**plan.schema(side), "forget_us": pl.Int64()}
         nothing = {name: [0 if name in _NUMBERS else None] for name in schema}
         tables[NAMES[side]] = Segment(pl.DataFrame(nothing, schema=schema), None, appends=True)
-    shown = operator.readable(Stack((Tables(tables),)), lambda segment: segment.forget_us == 0)
+    shown = operator.state.readable(
+        Stack((Tables(tables),)), lambda segment: segment.forget_us == 0
+    )
     return shown.values.schema  # type: ignore[no-any-return]  # of a frame
 
 

@@ -174,7 +174,7 @@ def test_rows_of_one_side_alone_have_the_columns_of_both(side: Any, page: Any) -
     row = {name: 0 if kind == pl.Int64() else None for name, kind in schema.items()}
     rows = pl.DataFrame([{**row, "key.user": "ann", "value.page": page}], schema=schema)
     held: Stack[Any] = Stack((Tables({side: Segment(rows, None, appends=True)}),))
-    shown = found.operator.readable(held, lambda segment: segment.forget_us == 0)
+    shown = found.operator.state.readable(held, lambda segment: segment.forget_us == 0)
     (told,) = live_rows([shown], found, watermark_us=-1).table().to_dicts()
     expected = {"left_page": None, "right_page": None, f"{side}_page": page}
     assert {name: told[name] for name in expected} == expected

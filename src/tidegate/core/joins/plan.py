@@ -19,10 +19,10 @@ from tidegate.core.events import Events, Keys
 from tidegate.core.frames import nulls, taken, unused_name
 from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
-from tidegate.core.lateness import ORIGINAL_EVENT_TS, Late, Lateness, moved
-from tidegate.core.segments import KEY_PREFIX, Units
+from tidegate.core.lateness import ORIGINAL_EVENT_TS, Late, Lateness
+from tidegate.core.segments import KEY_PREFIX, Segment, Units
 from tidegate.core.stacks import Stack, Tables
-from tidegate.core.step import Chosen, Readable
+from tidegate.core.step import Chosen, Readable, Settled
 from tidegate.core.windows.plan import instants
 from tidegate.errors import StateLimitReached
 from tidegate.pipeline import JoinType, Side
@@ -240,13 +240,11 @@ def turned(
     """Part the rows of both sides by the verdicts on them."""
     accepted, away = [], []
     for side in SIDES:
-        events, gone = arrived[side], np.flatnonzero(late[side])
-        enters = np.flatnonzero(~late[side])
-        entering = events.take(enters) if len(gone) else events
-        if plan.sides[side].lateness.reassign_within_us is not None:
-            entering = moved(entering, reassigned[side][enters], clock)
+        entering, gone = plan.sides[side].lateness.part(
+            arrived[side], late[side], sealed[side], reassigned[side], clock
+        )
         accepted.append(entering)
-        away.append(Late(events=events.take(gone), sealed=sealed[side][gone]))
+        away.append(gone)
     return Turned(
         accepted=(accepted[LEFT], accepted[RIGHT]),
         turned_away=(away[LEFT], away[RIGHT]),
@@ -300,49 +298,70 @@ def one_type_each(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     ]
 
 
-def count_keys(plan: JoinPlan, held: Stack[Tables], watermark_us: int) -> int:
-    """How many keys hold rows that are not let go; reads all state."""
-    keys = [
-        rows.select(list(plan.key_schema))
-        for name in NAMES
-        if (rows := held.table(name).alive(watermark_us)) is not None
-    ]
-    return pl.concat(keys).n_unique() if keys else 0
+def settled(
+    sent: Sequence[pl.DataFrame], tables: Mapping[str, Segment], near_row_limit: int, clock: Clock
+) -> Settled:
+    """What a join sends, and the tables that it adds to its state; it takes nothing back."""
+    rows = pl.concat(sent)
+    keep = None if clock.flush or not tables else Tables(tables)
+    counts = {NEAR_ROW_LIMIT: near_row_limit}
+    return Settled(sent=rows, retracted=rows.clear(), segment=keep, counts=counts)
 
 
-def count_open(held: Stack[Tables], watermark_us: int) -> int:
-    """How many rows of both sides are not let go; reads all state."""
-    return sum(held.table(name).count_alive(watermark_us) for name in NAMES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinState:
+    """Rows of both sides that wait; a flush goes `flush_us` past the last that is let go."""
 
+    plan: JoinPlan
+    flush_us: int = 0
 
-def readable(plan: JoinPlan, held: Stack[Tables], chosen: Chosen) -> Readable | None:
-    """Waiting rows of both sides, as they came."""
-    found: list[Readable] = []
-    for side in SIDES:
-        table = held.table(NAMES[side])
-        rows = table.rows_where([chosen(segment) for segment in table.segments])
-        if rows is None or rows.is_empty():
-            continue
-        own = [rows[VALUE_PREFIX + name].alias(name) for name in plan.sides[side].carried]
-        columns = [pl.Series("side", [NAMES[side]]).new_from_index(0, rows.height), *own]
-        columns += [instants("event_ts", rows["event_us"].to_numpy()), rows["forget_us"]]
-        found.append(
-            Readable(
-                key_hash=rows["key_hash"].to_numpy(),
-                keys=rows.select(pl.col(KEY_PREFIX + name).alias(name) for name in plan.keys),
-                values=pl.DataFrame(_distinctly_named(columns)),
-                forget_us=rows["forget_us"].to_numpy(),
+    def over_us(self, held: Stack[Tables], watermark_us: int) -> int | None:
+        """See `StateView`."""
+        over = [segment.over_us for segment in held.segments if segment.over_us > watermark_us]
+        return max(over) + self.flush_us if over else None
+
+    def count_keys(self, held: Stack[Tables], watermark_us: int) -> int:
+        """See `StateView`."""
+        keys = [
+            rows.select(list(self.plan.key_schema))
+            for name in NAMES
+            if (rows := held.table(name).alive(watermark_us)) is not None
+        ]
+        return pl.concat(keys).n_unique() if keys else 0
+
+    def count_open(self, held: Stack[Tables], watermark_us: int) -> int:
+        """See `StateView`."""
+        return sum(held.table(name).count_alive(watermark_us) for name in NAMES)
+
+    def readable(self, held: Stack[Tables], chosen: Chosen) -> Readable | None:
+        """Waiting rows of both sides, as they came."""
+        found: list[Readable] = []
+        for side in SIDES:
+            table = held.table(NAMES[side])
+            rows = table.rows_where([chosen(segment) for segment in table.segments])
+            if rows is None or rows.is_empty():
+                continue
+            own = [rows[VALUE_PREFIX + name].alias(name) for name in self.plan.sides[side].carried]
+            columns = [pl.Series("side", [NAMES[side]]).new_from_index(0, rows.height), *own]
+            columns += [instants("event_ts", rows["event_us"].to_numpy()), rows["forget_us"]]
+            keys = (pl.col(KEY_PREFIX + name).alias(name) for name in self.plan.keys)
+            found.append(
+                Readable(
+                    key_hash=rows["key_hash"].to_numpy(),
+                    keys=rows.select(keys),
+                    values=pl.DataFrame(_distinctly_named(columns)),
+                    forget_us=rows["forget_us"].to_numpy(),
+                )
             )
+        if not found:
+            return None
+        return Readable(
+            key_hash=np.concatenate([each.key_hash for each in found]),
+            keys=pl.concat([each.keys for each in found]),
+            values=pl.concat(one_type_each([each.values for each in found]), how="diagonal"),
+            forget_us=np.concatenate([each.forget_us for each in found]),
+            what="rows",
         )
-    if not found:
-        return None
-    return Readable(
-        key_hash=np.concatenate([each.key_hash for each in found]),
-        keys=pl.concat([each.keys for each in found]),
-        values=pl.concat(one_type_each([each.values for each in found]), how="diagonal"),
-        forget_us=np.concatenate([each.forget_us for each in found]),
-        what="rows",
-    )
 
 
 def _distinctly_named(columns: Sequence[pl.Series]) -> list[pl.Series]:

@@ -24,20 +24,18 @@ from tidegate.core.events import Events, distinct_keys, in_position_order
 from tidegate.core.frames import taken
 from tidegate.core.joins.plan import (
     NAMES,
-    NEAR_ROW_LIMIT,
     JoinPlan,
+    JoinState,
     Turned,
     check_rows_per_key,
-    count_keys,
-    count_open,
-    readable,
+    settled,
     turned,
     units_of,
 )
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES, Reach
 from tidegate.core.segments import Segment, Units, time_order
 from tidegate.core.stacks import Stack, Tables
-from tidegate.core.step import Chosen, Readable, Settled
+from tidegate.core.step import Settled
 from tidegate.eventtime import BEGINNING, FOREVER
 
 MARKS = ("left_matched", "right_matched")
@@ -128,27 +126,12 @@ class RowJoin:
                 sent.append(self.plan.alone(side, self._unmatched(held, merged, side, clock)))
             tables |= self._kept(held, merged, side, clock)
         tables = {name: table for name, table in tables.items() if len(table)}
-        result = pl.concat(sent)
-        keep = None if clock.flush or not tables else Tables(tables)
-        counts = {NEAR_ROW_LIMIT: self._check_rows_per_key(held, tables, clock)}
-        return Settled(sent=result, retracted=result.clear(), segment=keep, counts=counts)
+        return settled(sent, tables, self._check_rows_per_key(held, tables, clock), clock)
 
-    def over_us(self, held: Stack[Tables], watermark_us: int) -> int | None:
-        """The watermark of a flush."""
-        over = [segment.over_us for segment in held.segments if segment.over_us > watermark_us]
-        return max(over) + self.reach.flush_us if over else None
-
-    def count_keys(self, held: Stack[Tables], watermark_us: int) -> int:
-        """How many keys hold anything that is not let go; reads all state."""
-        return count_keys(self.plan, held, watermark_us)
-
-    def count_open(self, held: Stack[Tables], watermark_us: int) -> int:
-        """See `Operator.count_open`."""
-        return count_open(held, watermark_us)
-
-    def readable(self, held: Stack[Tables], chosen: Chosen) -> Readable | None:
-        """Waiting rows for people."""
-        return readable(self.plan, held, chosen)
+    @property
+    def state(self) -> JoinState:
+        """What is held."""
+        return JoinState(plan=self.plan, flush_us=self.reach.flush_us)
 
     def _arrived(self, side: int, events: Events) -> Arrived:
         rows = self.plan.rows(side, events)

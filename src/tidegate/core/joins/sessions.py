@@ -24,13 +24,11 @@ from tidegate.core.events import Events, Keys, distinct_keys, in_position_order
 from tidegate.core.frames import taken
 from tidegate.core.joins.plan import (
     NAMES,
-    NEAR_ROW_LIMIT,
     JoinPlan,
+    JoinState,
     Turned,
     check_rows_per_key,
-    count_keys,
-    count_open,
-    readable,
+    settled,
     turned,
 )
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
@@ -38,7 +36,7 @@ from tidegate.core.joins.session_results import SessionResults
 from tidegate.core.joins.session_rows import Sessions, crossed, key_of
 from tidegate.core.segments import KEY_PREFIX, Segment, Units
 from tidegate.core.stacks import Stack, Tables
-from tidegate.core.step import Chosen, Readable, Settled
+from tidegate.core.step import Settled
 from tidegate.core.windows.entering import Places, verdict
 from tidegate.core.windows.folding import Items, fold
 
@@ -146,27 +144,12 @@ class SessionJoin:
                 sent.append(self._unmatched(merged, side, clock))
             tables[NAMES[side]] = self._kept(merged, side, clock)
         tables = {name: table for name, table in tables.items() if len(table)}
-        result = pl.concat(sent)
-        segment = None if clock.flush or not tables else Tables(tables)
-        counts = {NEAR_ROW_LIMIT: self._check_rows_per_key(tables, clock)}
-        return Settled(sent=result, retracted=result.clear(), segment=segment, counts=counts)
+        return settled(sent, tables, self._check_rows_per_key(tables, clock), clock)
 
-    def over_us(self, held: Stack[Tables], watermark_us: int) -> int | None:
-        """The watermark of a flush."""
-        over = [segment.over_us for segment in held.segments if segment.over_us > watermark_us]
-        return max(over) if over else None
-
-    def count_keys(self, held: Stack[Tables], watermark_us: int) -> int:
-        """How many keys hold anything that is not let go; reads all state."""
-        return count_keys(self.plan, held, watermark_us)
-
-    def count_open(self, held: Stack[Tables], watermark_us: int) -> int:
-        """See `Operator.count_open`."""
-        return count_open(held, watermark_us)
-
-    def readable(self, held: Stack[Tables], chosen: Chosen) -> Readable | None:
-        """Waiting rows for people."""
-        return readable(self.plan, held, chosen)
+    @property
+    def state(self) -> JoinState:
+        """What is held."""
+        return JoinState(plan=self.plan)
 
     def _schema(self, side: int) -> dict[str, pl.DataType]:
         return {

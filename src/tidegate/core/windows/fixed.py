@@ -20,12 +20,12 @@ from tidegate.core.emission import Sendings
 from tidegate.core.events import Events, Keys, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
-from tidegate.core.lateness import Late, moved
+from tidegate.core.lateness import Late
 from tidegate.core.segments import Units
 from tidegate.core.stacks import Stack
-from tidegate.core.step import Chosen, Readable, Settled
+from tidegate.core.step import Settled
 from tidegate.core.windows.plan import WindowPlan, instants
-from tidegate.core.windows.settling import Touched, over_us, readable, settle
+from tidegate.core.windows.settling import Touched, WindowState, settle
 
 
 def assign(
@@ -94,20 +94,18 @@ class FixedWindow:
         late = self._late(events.event_us, self.plan.lateness.horizon_us(clock))
         reassigned = late & self.plan.lateness.reassignable(events.event_us, clock)
         late &= ~reassigned
-        gone = np.flatnonzero(late)
-        accepted = events.take(np.flatnonzero(~late)) if len(gone) else events
-        if self.plan.lateness.reassign_within_us is not None:
-            accepted = moved(accepted, reassigned[~late], clock)
+        sealed = np.zeros(len(events), np.bool_)
+        accepted, turned_away = self.plan.lateness.part(events, late, sealed, reassigned, clock)
         row, start_us = self._enterable(accepted.event_us, clock)
         return Judged(
             accepted=accepted,
             row=row,
             start_us=start_us,
             keys=self.plan.keys_of(accepted),
-            turned_away=Late(events=events.take(gone), sealed=np.zeros(len(gone), np.bool_)),
+            turned_away=turned_away,
             counts={
                 "accepted": len(accepted),
-                "late": len(gone),
+                "late": len(turned_away),
                 "reassigned": int(reassigned.sum()),
                 "left_out": 0,
             },
@@ -206,26 +204,12 @@ class FixedWindow:
 
     def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
         """Send and forget."""
-        emission = self.plan.emission
-        return settle(
-            held, merged, clock, emission=emission, show=self.show, identify=self.identify
-        )
+        return settle(self, held, merged, clock)
 
-    def over_us(self, held: Stack, watermark_us: int) -> int | None:
-        """The watermark of a flush."""
-        return over_us(held, "start_us", self.width_us, self.plan.lateness, watermark_us)
-
-    def count_keys(self, held: Stack, watermark_us: int) -> int:
-        """How many keys hold windows that are not forgotten."""
-        return held.count_keys(watermark_us)
-
-    def count_open(self, held: Stack, watermark_us: int) -> int:
-        """See `Operator.count_open`."""
-        return held.count_alive(watermark_us)
-
-    def readable(self, held: Stack, chosen: Chosen) -> Readable | None:
-        """Held windows for people."""
-        return readable(held, chosen, self.show, list(self.plan.keys))
+    @property
+    def state(self) -> WindowState:
+        """What is held."""
+        return WindowState(kind=self, end_column="start_us", plus_us=self.width_us)
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""

@@ -24,14 +24,14 @@ from tidegate.core.events import Events, Keys, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
-from tidegate.core.lateness import Late, moved
+from tidegate.core.lateness import Late
 from tidegate.core.segments import Units
 from tidegate.core.stacks import Found, Stack
-from tidegate.core.step import Chosen, Readable, Settled
+from tidegate.core.step import Settled
 from tidegate.core.windows.entering import Places, verdict
 from tidegate.core.windows.folding import Folded, Items, fold
 from tidegate.core.windows.plan import WindowPlan, instants
-from tidegate.core.windows.settling import Touched, over_us, readable, settle
+from tidegate.core.windows.settling import Touched, WindowState, settle
 from tidegate.eventtime import LONGEST_US, US_PER_MS
 
 
@@ -134,20 +134,18 @@ class SessionWindow:
             lateness=self.plan.lateness,
             clock=clock,
         )
-        enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
-        accepted = events.take(enters) if len(gone) else events
-        if self.plan.lateness.reassign_within_us is not None:
-            accepted = moved(accepted, reassigned[enters], clock)
+        enters = np.flatnonzero(~late)
+        accepted, turned_away = self.plan.lateness.part(events, late, sealed, reassigned, clock)
         return Judged(
             accepted=accepted,
             gap_us=gap_us[enters],
             key=keys.of_row[enters],
             keys=keys,
             held=recalled,
-            turned_away=Late(events=events.take(gone), sealed=sealed[gone]),
+            turned_away=turned_away,
             counts={
                 "accepted": len(enters),
-                "late": len(gone),
+                "late": len(turned_away),
                 "reassigned": int(reassigned.sum()),
                 "left_out": left_out,
             },
@@ -262,26 +260,12 @@ class SessionWindow:
 
     def settle(self, held: Stack, merged: Touched, clock: Clock) -> Settled:
         """Send and forget."""
-        emission = self.plan.emission
-        return settle(
-            held, merged, clock, emission=emission, show=self.show, identify=self.identify
-        )
+        return settle(self, held, merged, clock)
 
-    def over_us(self, held: Stack, watermark_us: int) -> int | None:
-        """The watermark of a flush."""
-        return over_us(held, "close_us", -1, self.plan.lateness, watermark_us)
-
-    def count_keys(self, held: Stack, watermark_us: int) -> int:
-        """How many keys hold windows that are not forgotten."""
-        return held.count_keys(watermark_us)
-
-    def count_open(self, held: Stack, watermark_us: int) -> int:
-        """See `Operator.count_open`."""
-        return held.count_alive(watermark_us)
-
-    def readable(self, held: Stack, chosen: Chosen) -> Readable | None:
-        """Held windows for people."""
-        return readable(held, chosen, self.show, list(self.plan.keys))
+    @property
+    def state(self) -> WindowState:
+        """What is held."""
+        return WindowState(kind=self, end_column="close_us", plus_us=-1)
 
     def show(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of state as a user sees them."""

@@ -9,8 +9,8 @@ nothing is written for them: the watermark implies what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -19,15 +19,29 @@ from tidegate.core.arrays import Bools, Int64s, stable_argsort
 from tidegate.core.clock import Clock
 from tidegate.core.emission import AT_ONCE, Emission
 from tidegate.core.frames import unused_name
-from tidegate.core.lateness import Lateness
 from tidegate.core.segments import Segment, Units
 from tidegate.core.stacks import Found, Stack
 from tidegate.core.step import Chosen, Readable, Settled
+from tidegate.core.windows.plan import WindowPlan
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
 
-Show = Callable[[pl.DataFrame], pl.DataFrame]
-"""Rows of state as rows for the user, whole or by their identity alone."""
+
+class WindowKind(Protocol):
+    """A kind of windows, once it is known which of them rows touched."""
+
+    @property
+    def plan(self) -> WindowPlan:
+        """What all kinds have."""
+        ...
+
+    def show(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of state as a user sees them."""
+        ...
+
+    def identify(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keys, start and id of windows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +80,17 @@ class Touched:
     kept_unit: Int64s
 
 
-def settle(
-    held: Stack, touched: Touched, clock: Clock, *, emission: Emission, show: Show, identify: Show
-) -> Settled:
+def settle(kind: WindowKind, held: Stack, touched: Touched, clock: Clock) -> Settled:
     """Send what is due, and keep of the touched units what is not forgotten."""
+    emission = kind.plan.emission
     decided, send = _decide(touched, emission, clock)
     now = decided.filter(pl.Series(send))
     later = _due_untouched(held, touched.found, clock)
     sent = now if later is None else pl.concat([now, later])
     gone = touched.superseded
     return Settled(
-        sent=_changes(touched, now, send, show) if emission.changelog else show(sent),
-        retracted=identify(gone.clear() if emission.changelog else gone),
+        sent=_changes(kind, touched, now, send) if emission.changelog else kind.show(sent),
+        retracted=kind.identify(gone.clear() if emission.changelog else gone),
         segment=_remembered(decided, touched, clock),
     )
 
@@ -125,13 +138,13 @@ def _remembered(decided: pl.DataFrame, touched: Touched, clock: Clock) -> Segmen
     return Segment.of(rows if alive.all() else rows.filter(alive), touched.unit_time)
 
 
-def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl.DataFrame:
+def _changes(kind: WindowKind, touched: Touched, now: pl.DataFrame, send: Bools) -> pl.DataFrame:
     """Rows with `op`: within a key take-backs come first, with the values they take back."""
     inserted = ~touched.id_out[send]
     parts = [
-        show(touched.superseded).with_columns(op=pl.lit(DELETE)),
-        show(touched.replaced).with_columns(op=pl.lit(UPDATE_BEFORE)),
-        show(now).with_columns(
+        kind.show(touched.superseded).with_columns(op=pl.lit(DELETE)),
+        kind.show(touched.replaced).with_columns(op=pl.lit(UPDATE_BEFORE)),
+        kind.show(now).with_columns(
             op=pl.Series(np.where(inserted, INSERT, UPDATE_AFTER), dtype=pl.String)
         ),
     ]
@@ -139,38 +152,52 @@ def _changes(touched: Touched, now: pl.DataFrame, send: Bools, show: Show) -> pl
     return pl.concat(parts)[stable_argsort(unit)]
 
 
-def over_us(
-    held: Stack, column: str, plus_us: int, lateness: Lateness, watermark_us: int
-) -> int | None:
-    """One microsecond past the latest end (`column` + `plus_us`) of what is held, and lateness."""
-    ends = [
-        int(segment.rows[column].to_numpy()[segment.forget_us > watermark_us].max())
-        for segment in held.segments
-        if segment.over_us > watermark_us
-    ]
-    return max(ends) + plus_us + (lateness.allowed_us or 0) + 1 if ends else None
-
-
-_HELD = ("sealed", "due_us", "forget_us", "id_out")
+_SHOWN = ("sealed", "due_us", "forget_us", "id_out")
 """What is shown of a window beside what a user would be sent."""
 
 
-def readable(held: Stack, chosen: Chosen, show: Show, keys: Sequence[str]) -> Readable | None:
-    """Held windows as a user would be sent them, with what is known of their sending.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowState:
+    """Held windows; each ends `plus_us` past its column `end_column`."""
 
-    An aggregate that is called as that is has underscores before its name.
-    """
-    rows = held.rows_where([chosen(segment) for segment in held.segments])
-    if rows is None or rows.is_empty():
-        return None
-    shown = show(rows)
-    beside = rows.select(name for name in _HELD if name in rows.columns)
-    values = shown.drop(keys)
-    ours = {*values.columns, *beside.columns}
-    apart = {name: unused_name(name, ours) for name in values.columns if name in beside.columns}
-    return Readable(
-        key_hash=rows["key_hash"].to_numpy(),
-        keys=shown.select(keys),
-        values=pl.concat([values.rename(apart), beside], how="horizontal"),
-        forget_us=rows["forget_us"].to_numpy(),
-    )
+    kind: WindowKind
+    end_column: str
+    plus_us: int
+
+    def over_us(self, held: Stack, watermark_us: int) -> int | None:
+        """See `StateView`."""
+        ends = [
+            int(segment.rows[self.end_column].to_numpy()[segment.forget_us > watermark_us].max())
+            for segment in held.segments
+            if segment.over_us > watermark_us
+        ]
+        allowed_us = self.kind.plan.lateness.allowed_us or 0
+        return max(ends) + self.plus_us + allowed_us + 1 if ends else None
+
+    def count_keys(self, held: Stack, watermark_us: int) -> int:
+        """See `StateView`."""
+        return held.count_keys(watermark_us)
+
+    def count_open(self, held: Stack, watermark_us: int) -> int:
+        """See `StateView`."""
+        return held.count_alive(watermark_us)
+
+    def readable(self, held: Stack, chosen: Chosen) -> Readable | None:
+        """Held windows as a user would be sent them, with what is known of their sending.
+
+        An aggregate that is called as that is has underscores before its name.
+        """
+        rows = held.rows_where([chosen(segment) for segment in held.segments])
+        if rows is None or rows.is_empty():
+            return None
+        shown, keys = self.kind.show(rows), list(self.kind.plan.keys)
+        beside = rows.select(name for name in _SHOWN if name in rows.columns)
+        values = shown.drop(keys)
+        ours = {*values.columns, *beside.columns}
+        apart = {name: unused_name(name, ours) for name in values.columns if name in beside.columns}
+        return Readable(
+            key_hash=rows["key_hash"].to_numpy(),
+            keys=shown.select(keys),
+            values=pl.concat([values.rename(apart), beside], how="horizontal"),
+            forget_us=rows["forget_us"].to_numpy(),
+        )

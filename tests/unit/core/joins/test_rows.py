@@ -334,7 +334,7 @@ def test_what_is_held_can_be_read() -> None:
     join = Joining(interval(type="left"))
     join.epoch([("k", 0, "a", 7)], [("j", 5, "x", 8), ("k", 1, "y", 9)])
     operator = compile_join(join.join, COLUMNS, COLUMNS)
-    found = operator.readable(join.stack, lambda segment: segment.forget_us > 0)
+    found = operator.state.readable(join.stack, lambda segment: segment.forget_us > 0)
     assert found is not None
     table = pl.concat([found.keys, found.values], how="horizontal").sort("side", "id")
     shown = table.select("k", "side", "id", "v", pl.col("event_ts").cast(pl.Int64), "forget_us")
@@ -343,7 +343,7 @@ def test_what_is_held_can_be_read() -> None:
         ("j", "right", "x", 8, 5_000, 5_001),
         ("k", "right", "y", 9, 1_000, 1_001),
     ]
-    assert operator.readable(join.stack, lambda segment: segment.forget_us > 10**9) is None
+    assert operator.state.readable(join.stack, lambda segment: segment.forget_us > 10**9) is None
 
 
 def test_columns_of_the_user_that_are_called_like_ours_can_be_read_too() -> None:
@@ -355,7 +355,7 @@ def test_columns_of_the_user_that_are_called_like_ours_can_be_read_too() -> None
         pl.DataFrame({"event_us": [50_000], "k": ["a"], "side": ["x"], "event_ts": [1]}),
     )
     operator = compile_join(interval(), left, right)
-    found = operator.readable(run.stacks[0], lambda segment: segment.forget_us > 0)
+    found = operator.state.readable(run.stacks[0], lambda segment: segment.forget_us > 0)
     assert found is not None
     assert found.values["side"].to_list() == ["left", "right"]
     assert found.values["left__side"].to_list() == [7, None]
@@ -367,7 +367,7 @@ def test_keys_are_counted_once_on_whichever_side() -> None:
     join = Joining(interval(type="full"))
     join.epoch(["k 0 a", "k 1 b", "j 0 c", "- 0 n"], ["k 0 x", "i 0 y"], watermark=0)
     operator = compile_join(join.join, COLUMNS, COLUMNS)
-    assert operator.count_keys(join.stack, 0) == 4
-    assert operator.count_keys(join.stack, 10**9) == 0
-    assert operator.over_us(join.stack, 0) == 11_001
-    assert operator.over_us(join.stack, 10**9) is None
+    assert operator.state.count_keys(join.stack, 0) == 4
+    assert operator.state.count_keys(join.stack, 10**9) == 0
+    assert operator.state.over_us(join.stack, 0) == 11_001
+    assert operator.state.over_us(join.stack, 10**9) is None

@@ -170,7 +170,7 @@ def test_what_is_held_can_be_read_and_counted() -> None:
     join = Joining(sessions())
     join.epoch([("k", 100, "a", 7)], [("k", 105, "x", 8), ("j", 0, "y", 9)], watermark=0)
     operator = compile_join(join.join, COLUMNS, COLUMNS)
-    found = operator.readable(join.stack, lambda segment: segment.forget_us > 0)
+    found = operator.state.readable(join.stack, lambda segment: segment.forget_us > 0)
     assert found is not None
     shown = pl.concat([found.keys, found.values], how="horizontal").sort("side", "id")
     assert shown.select("k", "side", "id", "v", "forget_us").rows() == [
@@ -178,9 +178,9 @@ def test_what_is_held_can_be_read_and_counted() -> None:
         ("k", "right", "x", 8, 125_001),
         ("j", "right", "y", 9, 20_001),
     ]
-    assert operator.count_keys(join.stack, 0) == 2
-    assert operator.count_keys(join.stack, 50_000) == 1
-    assert operator.over_us(join.stack, 0) == 125_001
+    assert operator.state.count_keys(join.stack, 0) == 2
+    assert operator.state.count_keys(join.stack, 50_000) == 1
+    assert operator.state.over_us(join.stack, 0) == 125_001
 
 
 # --- two sessions as one row --------------------------------------------------------------------
