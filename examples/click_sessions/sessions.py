@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from tidegate import Aggregation, LocalRun, Window
+from tidegate import Aggregation, Window
+from tidegate.testing import LocalRun
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 

@@ -29,7 +29,7 @@ from tidegate.pipeline import (
 )
 
 if TYPE_CHECKING:
-    from tidegate.core.local import LocalJoin, LocalRun, windows_of
+    from tidegate.core.local import windows_of
     from tidegate.sources import memory_stream
     from tidegate.targets import memory_table
 
@@ -37,8 +37,6 @@ __all__ = [
     "Aggregation",
     "ConfigError",
     "Join",
-    "LocalJoin",
-    "LocalRun",
     "Pipeline",
     "PipelineFile",
     "RunSettings",
@@ -58,8 +56,6 @@ __all__ = [
 
 
 _LOADED_WHEN_USED = {
-    "LocalJoin": "tidegate.core.local",
-    "LocalRun": "tidegate.core.local",
     "windows_of": "tidegate.core.local",
     "memory_stream": "tidegate.sources",
     "memory_table": "tidegate.targets",

@@ -1,16 +1,20 @@
-"""Behaviour as data: scenarios, read from YAML and run on any engine.
+"""Operators without Spark, and behaviour as data: scenarios, read from YAML, run on any engine.
 
+    rows -> LocalRun | LocalJoin -> what each epoch sends
     load_scenarios(path) -> Scenario -> run_scenario(scenario, engine) -> ScenarioResult
 
 All times in a case are in ms; whatever is not built is skipped and says so, nothing else is.
 """
 
+from tidegate.core.local import LocalJoin, LocalRun
 from tidegate.testing.dispatch import run_scenario
 from tidegate.testing.engines import EngineFactory, Sent, WindowEngine
 from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult, load_scenarios
 
 __all__ = [
     "EngineFactory",
+    "LocalJoin",
+    "LocalRun",
     "Scenario",
     "ScenarioResult",
     "Sent",

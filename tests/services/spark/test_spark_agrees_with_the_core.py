@@ -20,9 +20,9 @@ from tests.faults.pipelines import Setup, pipeline_of
 from tests.properties import join_streams
 from tests.properties.policies import any_window
 from tests.properties.streams import COLUMNS, Epoch, busy_streams, streams
-from tidegate import LocalJoin
 from tidegate.pipeline import Join, RunSettings, Window
 from tidegate.sources import GeneratorReader
+from tidegate.testing import LocalJoin
 from tidegate.testing.engines import CoreEngine, CoreJoinEngine, Sent
 from tidegate.testing.spark_engine import SparkEngine, SparkJoinEngine
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tidegate import Aggregation, ConfigError, LocalRun, Window, windows_of
+from tidegate import Aggregation, ConfigError, Window, windows_of
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
 from tidegate.core.events import Events
@@ -20,6 +20,7 @@ from tidegate.core.stacks import Stack
 from tidegate.core.step import step
 from tidegate.errors import StateFormatError
 from tidegate.eventtime import FOREVER
+from tidegate.testing import LocalRun
 
 COUNT = (Aggregation(kind="count"),)
 
