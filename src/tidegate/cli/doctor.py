@@ -1,12 +1,8 @@
-"""`tidegate doctor`: what is missing or odd here, and how to get it.
-
-gathering -> facts -> checks -> findings -> [lines or JSON]
-"""
+"""`tidegate doctor`: what is missing or odd here, and how to get it."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.doctor_checks import Finding, examined
-from tidegate.cli.doctor_facts import Facts
-from tidegate.cli.doctor_gathering import gathered
+from tidegate.cli import probes
+from tidegate.cli.probes import Finding
 from tidegate.cli.telling import console, plain, plain_lines, say_json, told
+from tidegate.frontends.toml import load_pipeline
 
 _STYLES: Final = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
@@ -46,46 +42,18 @@ def doctor(
     Exits with 1 if there is a problem; notes are none.
     """
     with told():
-        findings = examined(_facts(pipeline))
+        findings = probes.findings(load_pipeline(pipeline).pipeline if pipeline else None)
         if spark:
-            from tidegate.cli.doctor_spark import spark_works  # noqa: PLC0415 - starts a JVM
-
-            findings += spark_works()
+            findings.append(probes.spark_works())
+        counts = Counter(finding.level for finding in findings)
+        problems, notes = counts["problem"], counts["note"]
         if as_json:
-            say_json(as_json_text(findings))
+            found = [asdict(finding) for finding in findings]
+            report = {"problems": problems, "notes": notes, "findings": found}
+            say_json(json.dumps(report, indent=2, ensure_ascii=False))
         else:
             show(findings, console())
-        raise typer.Exit(1 if _counted(findings)["problem"] else 0)
-
-
-def _facts(pipeline: Path | None) -> Facts:
-    if pipeline is None:
-        return gathered(os.environ)
-    from tidegate.cli import doctor_pipeline as needs  # noqa: PLC0415 - for who gives one
-    from tidegate.frontends.toml import load_pipeline  # noqa: PLC0415
-
-    uses = needs.uses_of(load_pipeline(pipeline).pipeline)
-    return gathered(
-        os.environ,
-        places=needs.places_of(uses),
-        servers=needs.servers_of(uses),
-        used_packages=uses.packages,
-    )
-
-
-def _counted(findings: Sequence[Finding]) -> Counter[str]:
-    return Counter(finding.level for finding in findings)
-
-
-def as_json_text(findings: Sequence[Finding]) -> str:
-    """The findings for programs."""
-    counts = _counted(findings)
-    told = {
-        "problems": counts["problem"],
-        "notes": counts["note"],
-        "findings": [asdict(finding) for finding in findings],
-    }
-    return json.dumps(told, indent=2, ensure_ascii=False)
+        raise typer.Exit(1 if problems else 0)
 
 
 def show(findings: Sequence[Finding], to: Console) -> None:
@@ -124,12 +92,11 @@ def _table(findings: Sequence[Finding]) -> Table:
 
 
 def _sum(findings: Sequence[Finding]) -> str:
-    counts = _counted(findings)
-    problems, notes = counts["problem"], counts["note"]
-    if not problems:
-        return "no problems" + (f", {_many(notes, 'note')}" if notes else "")
-    return f"{_many(problems, 'problem')}, {_many(notes, 'note')}"
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    counts = Counter(finding.level for finding in findings)
+    problems, notes = (
+        f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}"
+        for level in ("problem", "note")
+    )
+    if counts["problem"]:
+        return f"{problems}, {notes}"
+    return "no problems" + (f", {notes}" if counts["note"] else "")

@@ -7,6 +7,7 @@ import pytest
 from psycopg import errors
 
 from tests.postgres_server import Place, Server
+from tidegate.cli.probes import database
 from tidegate.errors import ConfigError, StateLost, StoreUnavailable, TidegateError
 from tidegate.postgres import connecting
 from tidegate.postgres.address import Address
@@ -32,6 +33,17 @@ def test_a_wrong_password_is_not_tried_again(
     assert isinstance(told, ConfigError)
     assert f'password authentication failed for user "{postgres.role}"' in str(told)
     assert "hint: check user, password, database and sslmode of the url" in str(told)
+
+
+def test_the_doctor_says_whether_a_database_lets_us_in(postgres: Place) -> None:
+    found = database("state store", postgres.url)
+    assert (found.level, found.hint) == ("ok", "")
+    assert found.found.startswith("postgres 127.0.0.1:")
+    refused = database("state store", postgres.url.replace("pw-", "pw-not-"))
+    assert refused.level == "problem"
+    assert f'password authentication failed for user "{postgres.role}"' in refused.found
+    assert refused.hint.startswith("check user, password, database and sslmode of the url")
+    assert "pw-" not in str(found) + str(refused)
 
 
 def test_a_database_that_is_not_there_is_not_tried_again(

@@ -1,4 +1,4 @@
-"""The doctor: findings by facts, facts by looking, and what people see of them."""
+"""The doctor: what each probe finds, and what people see of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import io
 import json
 import os
 import re
+import resource
+import shutil
 import socket
 import subprocess
 import sys
-import time
 import tomllib
-import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import typer
@@ -24,150 +23,62 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tidegate import Pipeline, Source, StateStore, Target, Watermark, Window
-from tidegate.cli import doctor_gathering, doctor_machine
-from tidegate.cli.doctor_checks import OPTIONAL, REQUIRED, Finding, Level, examined
-from tidegate.cli.doctor_facts import (
-    Facts,
-    Interpreter,
-    Java,
-    Machine,
-    Place,
-    Server,
-    Spark,
-    Version,
-)
-from tidegate.cli.doctor_gathering import gathered, java_facts, spark_facts
-from tidegate.cli.doctor_pipeline import Address, Part, addresses_of, places_of, servers_of, uses_of
-from tidegate.cli.doctor_places import seen
+from tidegate.cli import probes
+from tidegate.cli.probes import PACKAGES, Finding, Level, Part, Version
 from tidegate.pipeline import Aggregation
 
 ROOT = Path(__file__).parents[3]
 shown_by = importlib.import_module(
     "tidegate.cli.doctor"
 )  # the package has the command by this name
-NOW_S = 1_790_000_000.0
-
-HEALTHY = Facts(
-    python=Interpreter(path="/env/bin/python", version=(3, 11, 2)),
-    packages={
-        "polars": "2.1.0",
-        "pyarrow": "26.0.1",
-        "numpy": "2.4.6",
-        "pandas": "2.3.3",
-        "pyspark": "4.3.0",
-        "deltalake": "1.6.6",
-        "psycopg": "3.2.0",
-        "confluent-kafka": "2.5.0",
-    },
-    java=Java(home=None, binary="/usr/bin/java", version="17.0.15", needed=17),
-    spark=Spark(package_folder="/env/pyspark"),
-    machine=Machine(
-        cores=2,
-        memory_bytes=8 * 10**9,
-        open_files=1024,
-        filesystem_encoding="utf-8",
-        text_encoding="UTF-8",
-        host_name="here",
-        now_s=NOW_S,
-    ),
-)
-STATE = Place(
-    what="state folder",
-    path="/data/state",
-    use="write",
-    nearest="/data/state",
-    free_bytes=5 * 10**9,
-    enough_bytes=10**9,
-)
+PYTHON = sys.version.split()[0]
+GB = 10**9
 
 
-def odd(facts: Facts) -> list[Finding]:
-    """What is not as it should be."""
-    return [finding for finding in examined(facts) if finding.level != "ok"]
-
-
-def of(facts: Facts, what: str) -> list[Finding]:
-    return [finding for finding in examined(facts) if finding.what == what]
-
-
-def levels(facts: Facts) -> list[tuple[Level, str]]:
-    return [(finding.level, finding.what) for finding in odd(facts)]
-
-
-def test_on_a_healthy_machine_everything_is_fine() -> None:
-    assert odd(HEALTHY) == []
-    assert [finding.what for finding in examined(HEALTHY)] == [
-        "Python",
-        *REQUIRED,
-        "Java",
-        *OPTIONAL,
-        "cores",
-        "memory",
-        "open files",
-        "encoding",
-        "clock",
-    ]
-
-
-def test_whatever_is_odd_comes_with_something_to_do() -> None:
-    bad = replace(
-        HEALTHY,
-        python=Interpreter(path="/old/python", version=(3, 9, 1)),
-        packages={},
-        java=Java(home=None, binary=None, version=None, needed=17),
-        spark=Spark(
-            package_folder=None,
-            home="/opt/spark",
-            conf_dir="/gone",
-            conf_dir_there=False,
-            driver_memory="64g",
-            workers=Interpreter(path="/x", version=None, same_environment=False),
-        ),
-        machine=Machine(
-            cores=64,
-            memory_bytes=10**9,
-            open_files=64,
-            filesystem_encoding="ascii",
-            text_encoding="ANSI_X3.4-1968",
-            host_name="here",
-            host_error="name unknown",
-            now_s=0,
-        ),
-        places=(replace(STATE, permitted=False),),
-        servers=(Server(what="state store", address="db:5432", error="refused"),),
-    )
-    findings = examined(bad)
-    assert [each.what for each in findings if each.level == "ok"] == ["cores"]
-    assert [each.what for each in findings if each.level != "ok" and not each.hint] == []
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_LOCAL_DIRS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 # --- Python and packages ----------------------------------------------------------------------
 
 
-def test_an_old_python_is_a_problem() -> None:
-    facts = replace(HEALTHY, python=Interpreter(path="/p", version=(3, 10, 9)))
-    hint = "make an environment with Python 3.11 or later"
-    assert odd(facts) == [Finding("problem", "Python", "3.10.9, /p", hint)]
+def test_python_and_packages_of_this_environment_are_those_that_the_tests_run_on() -> None:
+    assert [*probes.packages({})] == [
+        Finding("ok", "Python", f"{PYTHON}, {sys.executable}"),
+        *(Finding("ok", name, str(probes.installed(name))) for name in PACKAGES),
+    ]
 
 
 def test_ranges_of_packages_are_those_that_are_installed_by() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
-    ranges = dict(filter(None, map(_range, wanted)))
-    assert {name: ranges[name] for name in REQUIRED} == REQUIRED
-    assert tuple(map(int, project["requires-python"].removeprefix(">=").split("."))) == (3, 11)
+    by_extra = {
+        f"tidegate[{name}]": each for name, each in project["optional-dependencies"].items()
+    }
+    wanted = {"tidegate": project["dependencies"], **by_extra}
+    for name, package in PACKAGES.items():
+        ranges = dict(map(_range, wanted[package.install]))
+        assert ranges[name] == (package.lowest, package.below), name
 
 
-def _range(requirement: str) -> tuple[str, tuple[Version, Version | None]] | None:
-    found = re.fullmatch(r"([\w-]+)>=([\d.]+)(?:,<([\d.]+))?", requirement)
-    if found is None:
-        return None
-    name, lowest, below = found.groups()
+def _range(requirement: str) -> tuple[str, tuple[Version, Version | None]]:
+    name, lowest, below = re.findall(r"^([\w-]+)[^>]*>=([\d.]+)(?:,<([\d.]+))?", requirement)[0]
     return name, (_version(lowest), _version(below) if below else None)
 
 
 def _version(text: str) -> Version:
     return tuple(map(int, text.split(".")))
+
+
+def packages_with(
+    monkeypatch: pytest.MonkeyPatch, name: str, version: str | None, **needed_for: str
+) -> Finding:
+    """What is found of a package that is of this version."""
+    there = probes.installed
+    monkeypatch.setattr(probes, "installed", lambda each: version if each == name else there(each))
+    (found,) = [each for each in probes.packages(needed_for) if each.what == name]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -180,325 +91,220 @@ def _version(text: str) -> Version:
         ("5.0", "problem"),
     ],
 )
-def test_pyspark_is_of_a_version_that_was_tried(version: str, level: Level) -> None:
-    facts = replace(HEALTHY, packages={**HEALTHY.packages, "pyspark": version})
-    (found,) = of(facts, "pyspark")
+def test_pyspark_is_of_a_version_that_was_tried(
+    version: str, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = packages_with(monkeypatch, "pyspark", version)
     assert (found.level, found.found) == (level, version)
 
 
-def test_a_missing_pyspark_says_how_to_get_it() -> None:
-    facts = replace(HEALTHY, packages={**HEALTHY.packages, "pyspark": None})
+def test_a_missing_pyspark_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hint = "pyspark 4.1 or later and below 4.4 is needed: pip install --upgrade 'tidegate[spark]'"
-    assert odd(facts) == [Finding("problem", "pyspark", "not installed", hint)]
+    found = packages_with(monkeypatch, "pyspark", None)
+    assert found == Finding("problem", "pyspark", "not installed", hint)
 
 
-def test_an_optional_package_is_a_note_unless_the_pipeline_needs_it() -> None:
-    facts = replace(HEALTHY, packages={**HEALTHY.packages, "deltalake": None})
-    hint = "only needed for Delta tables as targets: pip install 'tidegate[delta]'"
-    assert odd(facts) == [Finding("note", "deltalake", "not installed", hint)]
-    found = "not installed, but needed for the target"
-    assert odd(replace(facts, used_packages={"deltalake": "the target"})) == [
-        Finding("problem", "deltalake", found, "pip install 'tidegate[delta]'")
-    ]
+def test_an_optional_package_is_a_note_unless_the_pipeline_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install = "pip install --upgrade 'tidegate[delta]'"
+    assert packages_with(monkeypatch, "deltalake", None) == Finding(
+        "note", "deltalake", "not installed", f"only needed for Delta tables as targets: {install}"
+    )
+    assert packages_with(monkeypatch, "deltalake", None, deltalake="the target") == Finding(
+        "problem", "deltalake", "not installed, but needed for the target", install
+    )
 
 
 # --- Java and Spark ---------------------------------------------------------------------------
 
 
+def program(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+class Java(NamedTuple):
+    """A Java in JAVA_HOME, what it prints, and what the doctor finds."""
+
+    prints: str
+    level: Level
+    found: str
+    hint: str = ""
+
+
 @pytest.mark.parametrize(
-    ("java", "level", "found", "hint"),
+    "java",
     [
-        (Java(home=None, binary=None, version=None, needed=17), "problem", "not found", "install"),
-        (
-            Java(home="/gone", binary=None, version=None, needed=17),
-            "problem",
-            "JAVA_HOME is /gone, which has no bin/java",
-            "unset JAVA_HOME",
+        Java("echo 'openjdk version \"17.0.15\" 2025-04-15' >&2", "ok", "17.0.15, "),
+        Java("echo Picked up X >&2; echo 'java version \"21\" 2023' >&2", "ok", "21, "),
+        Java(
+            "echo 'openjdk version \"11.0.2\" 2019' >&2", "problem", "11.0.2, ", "install Java 17"
         ),
-        (
-            Java(home=None, binary="/j", version="11.0.2", needed=17),
-            "problem",
-            "11.0.2, /j",
-            "openjdk-17-jre-headless",
-        ),
-        (
-            Java(home="/eight", binary="/j", version="1.8.0_392", needed=17),
-            "problem",
-            "1.8.0_392",
-            "set JAVA_HOME to its folder",
-        ),
-        (Java(home=None, binary="/j", version="17.0.1", needed=21), "problem", "17.0.1", "Java 21"),
-        (Java(home=None, binary="/j", version=None, needed=17), "note", "does not say", "--spark"),
-        (Java(home=None, binary="/j", version="21", needed=17), "ok", "21, /j", ""),
+        Java("echo 'java version \"1.8.0_392\"' >&2", "problem", "1.8.0_392, ", "set JAVA_HOME to"),
+        Java("exit 1", "problem", "which cannot be started", "install Java 17"),
     ],
 )
-def test_java_is_there_and_of_a_version_that_spark_can_use(
-    java: Java, level: Level, found: str, hint: str
+def test_java_is_of_a_version_that_spark_can_use(
+    java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (finding,) = of(replace(HEALTHY, java=java), "Java")
-    assert finding.level == level
-    assert found in finding.found
-    assert hint in finding.hint
+    binary = program(tmp_path / "bin" / "java", java.prints)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    (finding,) = probes.java()
+    assert finding.level == java.level
+    assert java.found in finding.found
+    assert str(binary) in finding.found
+    assert java.hint in finding.hint
 
 
-@pytest.mark.parametrize(
-    ("home", "version", "expected"),
-    [
-        ("/env/pyspark", "4.3.0", []),
-        ("/opt/spark", "4.3.0", [("note", "SPARK_HOME")]),
-        ("/opt/spark", "3.5.1", [("problem", "SPARK_HOME")]),
-        ("/opt/spark", None, [("problem", "SPARK_HOME")]),
-    ],
-)
+def test_java_is_found_as_spark_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_path = program(tmp_path / "bin" / "java", "echo 'java version \"17.0.1\"'")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert [*probes.java()] == [Finding("ok", "Java", f"17.0.1, {on_path}")]
+    monkeypatch.setenv("JAVA_HOME", "/gone")
+    (gone,) = probes.java()
+    assert gone.found == "JAVA_HOME is /gone, which has no bin/java"
+    assert gone.hint.startswith("unset JAVA_HOME")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+    (none,) = probes.java()
+    assert (none.level, none.found) == ("problem", "not found, neither on PATH nor by JAVA_HOME")
+    assert "openjdk-17-jre-headless" in none.hint
+
+
 def test_spark_home_is_of_the_same_version_as_pyspark(
-    home: str, version: str | None, expected: list[tuple[Level, str]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spark = replace(HEALTHY.spark, home=home, home_version=version)
-    assert levels(replace(HEALTHY, spark=spark)) == expected
-
-
-@pytest.mark.parametrize(("there", "level"), [(True, "note"), (False, "problem")])
-def test_a_folder_of_settings_is_named(there: bool, level: Level) -> None:
-    spark = replace(HEALTHY.spark, conf_dir="/etc/spark", conf_dir_there=there)
-    assert levels(replace(HEALTHY, spark=spark)) == [(level, "SPARK_CONF_DIR")]
+    pyspark = importlib.import_module("pyspark")
+    monkeypatch.setenv("SPARK_HOME", str(Path(str(pyspark.__file__)).parent))
+    assert [*probes.spark_home()] == []
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (empty,) = probes.spark_home()
+    assert (empty.level, empty.found) == ("problem", f"{tmp_path}, which has no Spark in it")
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "spark-core_2.13-3.5.1.jar").touch()
+    (other,) = probes.spark_home()
+    assert other.level == "problem"
+    assert other.found == f"{tmp_path} with Spark 3.5.1, but pyspark is {pyspark.__version__}"
+    (jars / "spark-core_2.13-3.5.1.jar").rename(jars / f"spark-core_2.13-{pyspark.__version__}.jar")
+    (same,) = probes.spark_home()
+    assert same.level == "note"
 
 
 @pytest.mark.parametrize(
-    ("workers", "found"),
+    ("prints", "level", "found"),
     [
-        (Interpreter(path="/env/bin/python3", version=(3, 11, 2)), None),
-        (
-            Interpreter(path="/o", version=(3, 12, 1), same_environment=False),
-            ("problem", "/o is Python 3.12.1, the driver's is 3.11.2"),
-        ),
-        (
-            Interpreter(path="/o", version=(3, 11, 9), same_environment=False, has_tidegate=False),
-            ("problem", "/o, which has no tidegate"),
-        ),
-        (
-            Interpreter(path="/o", version=(3, 11, 9), same_environment=False),
-            ("note", "/o, another environment than the driver's"),
-        ),
-        (
-            Interpreter(path="/o", version=None, same_environment=False),
-            ("problem", "/o, which cannot be started"),
-        ),
+        (f"echo {PYTHON} True", "ok", f", Python {PYTHON}"),
+        ("echo 3.8.1 False", "problem", f" is Python 3.8.1, the driver's is {PYTHON}"),
+        (f"echo {PYTHON} False", "problem", ", which has no tidegate"),
+        ("exit 3", "problem", ", which cannot be started"),
     ],
 )
 def test_workers_run_the_python_of_the_driver(
-    workers: Interpreter, found: tuple[Level, str] | None
+    prints: str, level: Level, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = replace(HEALTHY, spark=replace(HEALTHY.spark, workers=workers))
-    expected = [] if found is None else [found]
-    assert [(each.level, each.found) for each in odd(facts)] == expected
+    python = program(tmp_path / "python", prints)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    (finding,) = probes.worker_python()
+    assert (finding.level, finding.found) == (level, f"{python}{found}")
+    assert (level == "ok") == (finding.hint == "")
+
+
+def test_this_python_does_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert [each.level for each in probes.worker_python()] == ["ok"]
 
 
 # --- the machine ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"memory_bytes": 900 * 10**6}, [("problem", "memory")]),
-        ({"memory_bytes": 2 * 10**9}, [("note", "memory")]),
-        ({"memory_bytes": None}, []),
-        ({"cores": 64}, [("note", "memory")]),
-        ({"open_files": 255}, [("problem", "open files")]),
-        ({"open_files": 256}, [("note", "open files")]),
-        ({"open_files": None}, []),
-        ({"filesystem_encoding": "ascii"}, [("problem", "encoding")]),
-        ({"text_encoding": "ISO-8859-1"}, [("note", "encoding")]),
-        ({"host_error": "name unknown"}, [("problem", "host name")]),
-        ({"now_s": 86_400.0}, [("problem", "clock")]),
-        ({"now_s": 4_200_000_000.0}, [("problem", "clock")]),
-        ({"jumped_s": -2.0}, [("problem", "clock")]),
-        ({"jumped_s": 0.1}, []),
-    ],
-)
-def test_the_machine_is_judged_by_what_it_has(
-    change: dict[str, Any], expected: list[tuple[Level, str]]
-) -> None:
-    assert levels(replace(HEALTHY, machine=replace(HEALTHY.machine, **change))) == expected
-
-
-def test_a_larger_heap_than_the_memory_is_a_problem() -> None:
-    spark = replace(HEALTHY.spark, driver_memory="16g")
-    assert levels(replace(HEALTHY, spark=spark)) == [("problem", "memory")]
-
-
-# --- places and servers -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "level", "found"),
-    [
-        ({}, "ok", "/data/state, 5 GB free"),
-        ({"nearest": "/data"}, "ok", "/data/state, to be made, 5 GB free"),
-        ({"free_bytes": 999_999_999}, "note", "/data/state, 1e+03 MB free"),
-        ({"free_bytes": 1_000_000}, "problem", "/data/state, 1 MB free"),
-        ({"free_bytes": None}, "ok", "/data/state"),
-        ({"permitted": False}, "problem", "/data/state cannot be written to by this user"),
-        (
-            {"nearest": "/data", "folder": False},
-            "problem",
-            "/data is a file, not a folder",
-        ),
-        ({"use": "read"}, "ok", "/data/state"),
-        ({"use": "read", "nearest": "/data"}, "problem", "/data/state is not there"),
-        ({"use": "read", "permitted": False}, "problem", "/data/state cannot be read by this user"),
-    ],
-)
-def test_a_place_is_judged_by_its_use(change: dict[str, Any], level: Level, found: str) -> None:
-    facts = replace(HEALTHY, places=(replace(STATE, **change),))
-    assert [(each.level, each.found) for each in of(facts, "state folder")] == [(level, found)]
-
-
-def test_a_file_from_the_future_is_a_problem_of_the_clock() -> None:
-    ahead = replace(STATE, newest=("/data/state/tidegate.db", NOW_S + 7200))
-    (found,) = odd(replace(HEALTHY, places=(ahead,)))
-    assert (found.level, found.what) == ("problem", "state folder: times")
-    assert found.found.startswith("/data/state/tidegate.db was changed at 2026-09-21T")
-    a_little = replace(STATE, newest=("/data/state/tidegate.db", NOW_S + 5))
-    assert odd(replace(HEALTHY, places=(a_little,))) == []
-
-
-def test_a_server_is_reached_or_a_problem() -> None:
-    up = Server(what="state store", address="db:5432")
-    down = replace(up, error="connection refused")
-    assert [
-        (each.level, each.found) for each in of(replace(HEALTHY, servers=(up, down)), up.what)
-    ] == [
-        ("ok", "db:5432 takes connections"),
-        ("problem", "db:5432 cannot be reached: connection refused"),
-    ]
-
-
-# --- looking ----------------------------------------------------------------------------------
-
-
-def test_the_facts_of_this_machine_are_those_that_the_tests_run_on() -> None:
-    facts = gathered(os.environ)
-    assert facts.python == Interpreter(path=sys.executable, version=sys.version_info[:3])
-    assert facts.java.needed == 17
-    assert facts.spark.package_folder is not None
-    assert abs(facts.machine.now_s - time.time()) < 60
-    assert abs(facts.machine.jumped_s) < 60
-    assert facts.machine.cores >= 1
-    assert [finding for finding in examined(facts) if finding.what in ("Python", *REQUIRED)] == [
-        Finding("ok", "Python", f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}"),
-        *(Finding("ok", name, str(facts.packages[name])) for name in REQUIRED),
-    ]
-
-
-def java_in(folder: Path, version: str | None) -> Path:
-    binary = folder / "bin" / "java"
-    binary.parent.mkdir(parents=True)
-    binary.write_text("#!/bin/sh\nexit 1\n")
-    binary.chmod(0o755)
-    if version is not None:
-        (folder / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
-    return binary
-
-
-def test_java_is_found_as_spark_finds_it_and_never_started(tmp_path: Path) -> None:
-    on_path = java_in(tmp_path / "seventeen", "17.0.9")
-    of_home = java_in(tmp_path / "eleven", "11.0.2")
-    silent = java_in(tmp_path / "silent", None)
-    path = {"PATH": str(on_path.parent)}
-    assert java_facts(path) == Java(home=None, binary=str(on_path), version="17.0.9", needed=17)
-    eleven = str(tmp_path / "eleven")
-    assert java_facts({**path, "JAVA_HOME": eleven}) == Java(
-        home=eleven, binary=str(of_home), version="11.0.2", needed=17
-    )
-    gone = str(tmp_path / "gone")
-    assert java_facts({**path, "JAVA_HOME": gone}) == Java(
-        home=gone, binary=None, version=None, needed=17
-    )
-    assert java_facts({"PATH": str(silent.parent)}).version is None
-    assert java_facts({"PATH": ""}).binary is None
-
-
-def test_a_link_to_java_is_followed_to_its_version(tmp_path: Path) -> None:
-    binary = java_in(tmp_path / "jvm", "21.0.1")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "java").symlink_to(binary)
-    assert java_facts({"PATH": str(tmp_path / "bin")}).version == "21.0.1"
-
-
-def test_the_java_that_is_needed_is_read_off_the_classes_of_spark(tmp_path: Path) -> None:
-    (tmp_path / "jars").mkdir()
-    with zipfile.ZipFile(tmp_path / "jars" / "spark-launcher_2.13-4.9.0.jar", "w") as jar:
-        magic = bytes.fromhex("cafebabe0000") + (44 + 21).to_bytes(2, "big")
-        jar.writestr("org/apache/spark/launcher/SparkLauncher.class", magic + b"rest")
-    assert doctor_gathering._java_needed(tmp_path) == 21
-    assert spark_facts({"SPARK_HOME": str(tmp_path)}, None).home_version == "4.9.0"
-    assert doctor_gathering._java_needed(tmp_path / "nothing") == 17
-    assert spark_facts({"SPARK_HOME": str(tmp_path / "nothing")}, None).home_version is None
-
-
-def test_settings_of_spark_are_read_where_they_are_named(tmp_path: Path) -> None:
-    text = "# comment\nspark.driver.memory   3g\nspark.local.dir /a/scratch,/b\n\nspark.odd\n"
-    (tmp_path / "spark-defaults.conf").write_text(text)
-    environment = {"SPARK_CONF_DIR": str(tmp_path), "PATH": os.environ["PATH"]}
-    facts = gathered(environment)
-    assert facts.spark.driver_memory == "3g"
-    assert [(each.what, each.path) for each in facts.places if each.what == "Spark's scratch"] == [
-        ("Spark's scratch", "/a/scratch"),
-        ("Spark's scratch", "/b"),
-    ]
-    assert spark_facts({**environment, "SPARK_DRIVER_MEMORY": "5g"}, None).driver_memory == "5g"
-
-
-def test_the_python_of_workers_is_asked_unless_it_is_this_one(tmp_path: Path) -> None:
-    def workers(path: str) -> Interpreter | None:
-        return spark_facts({"PYSPARK_PYTHON": path}, None).workers
-
-    this = workers(sys.executable)
-    assert this is not None
-    assert this.same_environment
-    other = tmp_path / "python"
-    other.write_text("#!/bin/sh\necho 3 8 1 False\n")
-    other.chmod(0o755)
-    assert workers(str(other)) == Interpreter(
-        path=str(other), version=(3, 8, 1), same_environment=False, has_tidegate=False
-    )
-    other.write_text("#!/bin/sh\nexit 3\n")
-    assert workers(str(other)) == Interpreter(
-        path=str(other), version=None, same_environment=False, has_tidegate=False
-    )
-    assert workers(str(tmp_path / "gone")) == Interpreter(
-        path=str(tmp_path / "gone"), version=None, same_environment=False, has_tidegate=False
-    )
-
-
-def test_what_a_container_was_given_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_container_was_given_counts(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "cpu.max").write_text("50000 100000\n")
-    monkeypatch.setattr(doctor_machine, "_GROUP", tmp_path)
-    assert (doctor_machine._memory(), doctor_machine._cores()) == (1_000_000, 1)
+    assert probes.cores_and_memory(tmp_path) == (1, 1_000_000)
+    cores, memory = probes.cores_and_memory(tmp_path / "none")
+    assert cores == os.cpu_count()
+    assert memory > GB
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "level"),
+    [(2, 8 * GB, "ok"), (64, 8 * GB, "note"), (4, 2 * GB, "note"), (1, GB, "problem")],
+)
+def test_spark_and_its_workers_fit_into_the_memory(
+    cores: int, memory: int, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "cores_and_memory", lambda: (cores, memory))
+    (found,) = probes.memory()
+    assert (found.level, "fewer cores" in found.hint) == (level, level != "ok")
+
+
+@pytest.mark.parametrize(
+    ("limit", "levels"),
+    [(255, ["problem"]), (256, ["note"]), (1024, []), (resource.RLIM_INFINITY, [])],
+)
+def test_few_open_files_are_told(
+    limit: int, levels: list[Level], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert [each.level for each in probes.open_files()] == levels
 
 
 def test_a_machine_without_an_address_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "nowhere.invalid")
-    assert doctor_machine.machine_facts({}).host_error is not None
-    assert doctor_machine.machine_facts({"SPARK_LOCAL_IP": "127.0.0.1"}).host_error is None
+    (found,) = probes.host_name()
+    assert found.found.startswith("nowhere.invalid has no address: ")
+    assert "SPARK_LOCAL_IP" in found.hint
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    assert [*probes.host_name()] == []
 
 
-def test_a_place_that_is_not_there_is_seen_by_the_folder_above_it(tmp_path: Path) -> None:
-    place = seen("state folder", tmp_path / "a" / "b", enough=7)
-    assert (place.nearest, place.folder, place.permitted) == (str(tmp_path), True, True)
-    assert place.free_bytes is not None
-    assert place.enough_bytes == 7
+# --- files and folders ------------------------------------------------------------------------
 
 
-def test_the_newest_file_of_a_place_is_found(tmp_path: Path) -> None:
-    for name, changed_s in (("a", 50), ("in/b", 100), ("c", 60)):
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("")
-        os.utime(file, (0, changed_s))
-    assert seen("state folder", tmp_path, times=True).newest == (str(tmp_path / "in" / "b"), 100.0)
-    assert seen("state folder", tmp_path).newest is None
+class Disk(NamedTuple):
+    free: int
+
+
+@pytest.mark.parametrize(
+    ("free", "level", "found"),
+    [(5 * GB, "ok", "5 GB"), (GB - 1, "note", "1e+03 MB"), (10**6, "problem", "1 MB")],
+)
+def test_a_folder_has_room(
+    free: int, level: Level, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(free))
+    there = probes.written("state folder", tmp_path)
+    assert (there.level, there.found) == (level, f"{tmp_path}, {found} free")
+    to_come = probes.written("state folder", tmp_path / "a" / "b")
+    assert (to_come.level, to_come.found) == (level, f"{tmp_path}/a/b, to be made, {found} free")
+
+
+def test_a_folder_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert probes.read("source", str(file)) == Finding("ok", "source", str(file))
+    below = probes.written("target", file / "out")
+    assert (below.level, below.found) == ("problem", f"{file} is a file, not a folder")
+    missing = probes.read("source", f"{tmp_path}/gone/*.csv")
+    assert (missing.level, missing.found) == ("problem", f"{tmp_path}/gone is not there")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    closed = probes.written("target", tmp_path / "out")
+    assert (closed.level, closed.found) == (
+        "problem",
+        f"{tmp_path} cannot be written to by this user",
+    )
+    closed = probes.read("source", str(file))
+    assert (closed.level, closed.found) == ("problem", f"{file} cannot be read by this user")
+
+
+def test_scratch_of_spark_is_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/a/scratch, /b")
+    found = [each.found.split(",")[0] for each in probes.scratch()]
+    assert found == ["/a/scratch", "/b"]
 
 
 # --- what a pipeline uses ---------------------------------------------------------------------
@@ -509,7 +315,7 @@ def pipeline(**parts: Any) -> Pipeline:
         **{
             "name": "clicks",
             "sources": Source(
-                name="clicks", format="json", event_time="at", options={"path": "in"}
+                name="clicks", format="csv", event_time="at", options={"path": "data/*.csv"}
             ),
             "window": Window(
                 kind="tumbling",
@@ -525,68 +331,33 @@ def pipeline(**parts: Any) -> Pipeline:
     )
 
 
-def test_a_pipeline_names_the_folders_it_uses() -> None:
-    uses = uses_of(pipeline(rejected=Target(format="csv", options={"path": "bad"})))
-    assert uses.reads == (("source clicks", "in"),)
-    assert uses.writes == (("target", "out"), ("target of rejected rows", "bad"))
-    assert (uses.state, uses.servers, uses.packages) == ("state", (), {})
+def found_of(made: Pipeline) -> list[tuple[str, str]]:
+    findings = (each for part in probes.parts_of(made) for each in probes.used_by(part))
+    return [(each.what, each.found.split(",")[0]) for each in findings]
 
 
-def test_a_pipeline_names_the_servers_and_packages_it_uses() -> None:
-    made = pipeline(
-        sources=Source(
-            name="clicks",
-            format="kafka",
-            event_time="at",
-            options={"bootstrap.servers": "one:9093, two", "topic": "clicks"},
-        ),
-        target=Target(format="delta", options={"path": "s3://bucket/x"}),
-        state_store=StateStore(kind="postgres", url="postgresql://ann:p@ss@db:6432/x"),
-    )
-    uses = uses_of(made)
-    assert (uses.reads, uses.writes, uses.state) == ((), (), None)
-    assert uses.servers == (
-        ("source clicks", Address("one", 9093)),
-        ("source clicks", Address("two", 9092)),
-        ("state store", Address("db", 6432)),
-    )
-    assert uses.packages == {
-        "confluent-kafka": "the source clicks",
-        "deltalake": "the target",
-        "psycopg": "the state store",
-    }
-
-
-@pytest.mark.parametrize(
-    ("url", "addresses"),
-    [
-        ("postgresql://db/x", ["db:5432"]),
-        ("postgresql://u:s3cret@a:1,b:2/x?sslmode=require", ["a:1", "b:2"]),
-        ("postgresql:///x", []),
-        ("host=db port=7 user=ann password=s3cret", ["db:7"]),
-        ("host=/run/postgresql", ["/run/postgresql"]),
-        ("", []),
-    ],
-)
-def test_addresses_of_postgres_hold_no_secret(url: str, addresses: list[str]) -> None:
-    part = Part("target", "postgres", {"url": url})
-    assert [str(each) for each in addresses_of(part)] == addresses
-
-
-def test_places_of_a_pipeline_are_looked_at(
+def test_folders_of_a_pipeline_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
-    made = pipeline(
-        sources=Source(name="clicks", format="csv", event_time="at", options={"path": "data/*.csv"})
-    )
-    assert [(each.what, each.path, each.use) for each in places_of(uses_of(made))] == [
-        ("state folder", f"{tmp_path}/state", "write"),
-        ("source clicks", f"{tmp_path}/data", "read"),
-        ("target", f"{tmp_path}/out", "write"),
-        ("target: staging", str(tmp_path), "write"),
+    (tmp_path / "data").mkdir()
+    assert found_of(pipeline(rejected=Target(format="csv", options={"path": "bad"}))) == [
+        ("state folder", f"{tmp_path}/state"),
+        ("source clicks", f"{tmp_path}/data"),
+        ("target", f"{tmp_path}/out"),
+        ("target: staging", f"{tmp_path}"),
+        ("target of rejected rows", f"{tmp_path}/bad"),
     ]
+
+
+def test_what_is_elsewhere_is_left_to_who_reads_it() -> None:
+    s3 = {"path": "s3://bucket/x"}
+    made = pipeline(
+        sources=Source(name="clicks", format="parquet", event_time="at", options=s3),
+        target=Target(format="orc", options={"path": "out"}),
+    )
+    assert [what for what, _ in found_of(made)] == ["state folder"]
 
 
 @pytest.fixture
@@ -595,19 +366,48 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_servers_are_tried(listening: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        free = closed.getsockname()[1]
-    source = Source(
-        name="clicks",
-        format="kafka",
-        event_time="at",
-        options={"bootstrap.servers": f"127.0.0.1:{listening},127.0.0.1:{free}", "topic": "t"},
+@pytest.fixture
+def closed() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_brokers_are_tried(listening: int, closed: int) -> None:
+    servers = f"127.0.0.1:{listening}, 127.0.0.1:{closed},no port:x"
+    options = {"bootstrap_servers": servers, "topic": "clicks"}
+    found = [*probes.used_by(Part("source clicks", "source", "kafka", options))]
+    assert [(each.level, each.found) for each in found] == [
+        ("ok", f"127.0.0.1:{listening} takes connections"),
+        ("problem", f"127.0.0.1:{closed} cannot be reached: connection refused"),
+        ("problem", found[2].found),
+    ]
+    assert "no port:x cannot be reached: port could not be cast" in found[2].found
+
+
+def test_a_database_that_is_away_is_named_without_a_password(closed: int) -> None:
+    url = f"postgresql://ann:s3cret@127.0.0.1:{closed}/x"
+    (found,) = probes.used_by(Part("state store", "store", "postgres", {"url": url}))
+    assert (found.level, found.what) == ("problem", "state store")
+    assert found.found.startswith(f"postgres 127.0.0.1:{closed}/x: ")
+    assert "Connection refused" in found.found
+    assert found.hint == "check that it runs and can be reached, and host and port of the url"
+    assert "s3cret" not in str(found)
+
+
+def test_packages_that_a_pipeline_needs_are_named_with_what_needs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "installed", lambda _: None)
+    made = pipeline(
+        sources=Source(name="clicks", format="kafka", event_time="at", options={"topic": "t"}),
+        target=Target(format="delta", options={"path": "s3://bucket/x"}),
+        state_store=StateStore(kind="postgres", url="postgresql://db/x"),
     )
-    found = [*servers_of(uses_of(pipeline(sources=source)))]
-    assert [(each.address, each.error) for each in found] == [
-        (f"127.0.0.1:{listening}", None),
-        (f"127.0.0.1:{free}", "connection refused"),
+    found = {each.what: each.found for each in probes.findings(made)}
+    assert [found[name].rpartition("needed for ")[2] for name in [*PACKAGES][5:]] == [
+        "target",
+        "state store",
+        "source clicks",
     ]
 
 
@@ -646,22 +446,21 @@ def app() -> typer.Typer:
 
 
 def test_json_says_the_same(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_by, "gathered", lambda *_, **__: replace(HEALTHY, packages={}))
+    monkeypatch.setattr(probes, "findings", lambda _: FINDINGS)
     result = CliRunner().invoke(app, ["--json"])
     told = json.loads(result.output)
-    assert (told["problems"], told["notes"]) == (len(REQUIRED), len(OPTIONAL))
-    assert told["findings"][0] == {
-        "level": "ok",
-        "what": "Python",
-        "found": "3.11.2, /env/bin/python",
-        "hint": "",
+    assert (told["problems"], told["notes"]) == (1, 1)
+    assert told["findings"][1] == {
+        "level": "problem",
+        "what": "Java",
+        "found": "not found",
+        "hint": "install it",
     }
     assert result.exit_code == 1
 
 
 def test_notes_are_no_failure(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = replace(HEALTHY, packages={**HEALTHY.packages, "deltalake": None})
-    monkeypatch.setattr(shown_by, "gathered", lambda *_, **__: without)
+    monkeypatch.setattr(probes, "findings", lambda _: [FINDINGS[0], FINDINGS[2]])
     result = CliRunner().invoke(app, [])
     assert result.output.splitlines()[-1] == "no problems, 1 note"
     assert result.exit_code == 0

@@ -18,7 +18,7 @@ from rich.text import Text
 from tidegate import cli
 from tidegate.cli.dlq import print_letters, sentences
 from tidegate.cli.doctor import show
-from tidegate.cli.doctor_checks import Finding
+from tidegate.cli.probes import Finding
 from tidegate.cli.progress import Lines, LiveScreen
 from tidegate.cli.state_text import folded_table, print_table, to_json
 from tidegate.cli.telling import fail, plain, say, say_json, told
