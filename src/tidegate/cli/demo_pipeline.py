@@ -1,14 +1,17 @@
-"""What the demo runs: sessions of generated clicks, as a file that its user can change."""
+"""What the demo runs, as a file that its user can change, and the folder that it is in."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidegate.eventtime import us_of_ms
+from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline.masking import listed
 from tidegate.sources.click_stream import ClickStream
 from tidegate.sources.generator import GeneratorOptions
 
@@ -19,6 +22,8 @@ GAP_MS: Final = 30_000
 DISORDER_MS: Final = 60_000
 LATE_SHARE: Final = 0.01
 LATE_BY_MS: Final = 360_000
+_MARK: Final = ".tidegate-demo"
+"""The file that says that a folder is one of ours."""
 
 _TEXT: Final = """\
 # Sessions of clicks, by user. Change it, and see what happens:
@@ -130,11 +135,6 @@ class DemoPlan:
         return self.folder / "report.html"
 
     @property
-    def mark(self) -> Path:
-        """Says that the folder is one of ours."""
-        return self.folder / ".tidegate-demo"
-
-    @property
     def log(self) -> Path:
         """What Spark says on the way."""
         return self.folder / "spark.log"
@@ -162,9 +162,51 @@ class DemoPlan:
             state=_quoted(self.state),
         )
 
+    def prepare(self) -> None:
+        """Make the folder, with the pipeline in it, in place of an older demo.
 
-GAP_US: Final = us_of_ms(GAP_MS)
-DISORDER_US: Final = us_of_ms(DISORDER_MS)
+        Raises `ConfigError` if it holds other things.
+        """
+        if problems := [*self._problems()]:
+            raise ConfigError(problems)
+        for each in self._ours():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink(missing_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        said = "made by `tidegate demo`, which replaces what is here\n"
+        (self.folder / _MARK).write_text(said, encoding="utf-8")
+        self.file.write_text(self.text(), encoding="utf-8")
+
+    def _problems(self) -> Iterator[Problem]:
+        folder, at = self.folder, "--folder"
+        hint = "choose a folder that is not there yet: tidegate demo --folder NAME"
+        if "${" in str(folder.absolute()):
+            yield Problem(at, f"{folder} with '${{'", "a name that a pipeline file can hold", hint)
+        if folder.exists() and not folder.is_dir():
+            yield Problem(at, f"the file {folder}", "a folder", hint)
+        elif folder.exists():
+            names = {each.name for each in folder.iterdir()}
+            others = names - {each.name for each in self._ours()}
+            if others or (names and _MARK not in names):
+                found = f"{folder} with {listed(sorted(others or names)[:3], 'and')}"
+                yield Problem(at, found, "a new folder, or one of an older demo", hint)
+
+    def staged_files(self, epoch: int) -> int:
+        """How many files the tasks of an epoch have written that nobody sees yet."""
+        pattern = f"*-{epoch}-*.parquet"
+        return sum(len([*folder.rglob(pattern)]) for folder in self._staging())
+
+    def _staging(self) -> tuple[Path, ...]:
+        return tuple(
+            each.with_name(f".{each.name}.tidegate") for each in (self.sessions, self.late)
+        )
+
+    def _ours(self) -> tuple[Path, ...]:
+        """All that a demo leaves."""
+        made = (self.sessions, self.late, self.state, self.report, self.log, self.file)
+        return (*made, *self._staging(), self.folder / _MARK)
 
 
 def _quoted(path: Path) -> str:

@@ -11,7 +11,7 @@ which those are out that the last watermark is past.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,6 @@ SESSION: Final = (
 )
 _GAP: Final = pl.duration(milliseconds=GAP_MS)
 _DISORDER: Final = pl.duration(milliseconds=DISORDER_MS)
-_TIME: Final = pl.Datetime("us", "UTC")
 _SHOWN: Final = 3
 
 
@@ -50,6 +49,16 @@ class Tables:
     def clicks(self) -> int:
         """The clicks of all three."""
         return clicks_of(self.out) + clicks_of(self.held) + self.late.height
+
+    @property
+    def sessions(self) -> pl.DataFrame:
+        """Those that are over and those that are `open`, with `length_us`, longest first."""
+        length = pl.col("window_end") - pl.col("window_start") - _GAP
+        return (
+            pl.concat([self.out.with_columns(open=False), self.held.with_columns(open=True)])
+            .with_columns(length_us=length.dt.total_microseconds())
+            .sort("length_us", "window_start", descending=[True, False])
+        )
 
 
 def clicks_of(sessions: pl.DataFrame) -> int:
@@ -129,18 +138,10 @@ def _sessions(clicks: pl.DataFrame) -> pl.DataFrame:
 def found(plan: DemoPlan) -> Tables:
     """What is in the files and in the state."""
     return Tables(
-        out=_parquet(plan, "sessions", SESSION),
+        out=pl.read_parquet(plan.sessions / "*.parquet").select(SESSION),
         held=_held(plan),
-        late=_parquet(plan, "late", CLICK),
+        late=pl.read_parquet(plan.late / "*.parquet").select(CLICK),
     )
-
-
-def _parquet(plan: DemoPlan, name: str, columns: Sequence[str]) -> pl.DataFrame:
-    files = sorted((plan.folder / name).glob("*.parquet"))
-    if not files:
-        types = {"user_id": pl.Int64, "clicks": pl.Int64}
-        return pl.DataFrame(schema={each: types.get(each, pl.Null) for each in columns})
-    return pl.read_parquet(files).select(columns)
 
 
 def _held(plan: DemoPlan) -> pl.DataFrame:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import pickle
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from types import FrameType
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.cli.demo_pipeline import NAME
+from tidegate.cli.progress import progress
 from tidegate.cli.telling import fail
 from tidegate.errors import TidegateError
+from tidegate.frontends.toml import load_pipeline
 
 if TYPE_CHECKING:
     from tidegate.spark.epochs import EpochResult
 
 _LAST_LINES: Final = 12
+_SPAWN: Final = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,129 +35,94 @@ class Attempt:
 
     epochs: tuple[EpochResult, ...]
     """Those that it committed."""
-    starting_s: float
-    """Until Spark was there and the first epoch committed."""
     seconds: float
     pid: int
-    killed: bool
 
 
-def run_once(
-    file: Path,
-    log: Path,
-    *,
-    on_epoch: Callable[[EpochResult], None],
-    kill_after: int | None = None,
-) -> Attempt:
-    """Run the pipeline of a file; with `kill_after` it is killed behind so many epochs.
+def run_once(file: Path, log: Path, *, kill_after: int | None = None) -> Attempt:
+    """Run the pipeline of a file, shown as by `tidegate run`.
 
-    Then the next epoch has run and is not committed: see `demo_child`.
+    With `kill_after` it is killed behind so many epochs: then the job of the next one has run, and
+    nothing of it is committed.
     """
     began = time.monotonic()
     epochs: list[EpochResult] = []
-    starting_s, killed = 0.0, False
-    with _child(file, log) as child:
-        for result in _said_by(child):
-            epochs.append(result)
-            on_epoch(result)
-            if len(epochs) == 1:
-                starting_s = time.monotonic() - began
-            killed = len(epochs) == kill_after
-            if killed:
-                _kill(child)
+    with progress(NAME) as shown, _child(file, log) as (child, connection):
+        for kind, said in _said_on(connection):
+            if kind == "failed":
+                raise said
+            if kind == "ended":
+                shown.screen.ended(NAME, said, shown.view)
+                continue
+            shown.on_epoch(said)
+            epochs.append(said)
+            if len(epochs) == kill_after:
                 break
-            _go_on(child)
-        code = child.wait()
-    if code and not killed:
-        fail(_told_by(log, code))
-    return Attempt(
-        epochs=tuple(epochs),
-        starting_s=starting_s,
-        seconds=time.monotonic() - began,
-        pid=child.pid,
-        killed=killed,
-    )
+            with suppress(BrokenPipeError):  # it is gone: the end of its words says so too
+                connection.send("go on")
+        else:
+            child.join()
+            if child.exitcode:
+                fail(_told_by(log, child.exitcode))
+    seconds = time.monotonic() - began
+    return Attempt(epochs=tuple(epochs), seconds=seconds, pid=child.pid or 0)
 
 
 @contextmanager
-def _child(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A run in a session of its own, which is gone in the end, and its temporary files with it."""
-    with (
-        _terminated_in_order(),
-        tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as own,
-        log.open("ab") as said,
-        subprocess.Popen(
-            [sys.executable, "-m", "tidegate.cli.demo_child", str(file)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            env=_environment(own),
-            start_new_session=True,
-        ) as child,
-    ):
+def _child(file: Path, log: Path) -> Iterator[tuple[SpawnProcess, Connection]]:
+    """A run in a session of its own, which is gone in the end, and its temporary files with it.
+
+    Spark that is killed cannot tidy up: what it leaves behind is in a folder of ours.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as own:
+        connection, of_child = _SPAWN.Pipe()
+        child = _SPAWN.Process(target=_run, args=(file, log, own, of_child))
+        child.start()
+        of_child.close()
         try:
-            yield child
+            yield child, connection
         finally:
-            if child.poll() is None:
+            if child.is_alive():
                 _kill(child)
 
 
-@contextmanager
-def _terminated_in_order() -> Iterator[None]:
-    """SIGTERM unwinds as Ctrl-C does: what we started ends with us."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _environment(temporary: str) -> Mapping[str, str]:
-    """Spark that is killed cannot tidy up: what it leaves behind is put where we do."""
-    own = {"TMPDIR": temporary, "SPARK_LOCAL_DIRS": temporary}
-    return {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, **own}
-
-
-def _said_by(child: subprocess.Popen[bytes]) -> Iterator[EpochResult]:
-    pipe = _pipe(child.stdout)
-    while True:
-        try:
-            said = pickle.load(pipe)
-        except (EOFError, pickle.UnpicklingError):
-            return
-        if isinstance(said, TidegateError):
-            raise said
-        yield said
-
-
-def _go_on(child: subprocess.Popen[bytes]) -> None:
-    with suppress(BrokenPipeError):  # it is gone: the end of its words says so too
-        pipe = _pipe(child.stdin)
-        pipe.write(b"\n")
-        pipe.flush()
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: SpawnProcess) -> None:
     """SIGKILL to the driver and its JVM at once; Spark's workers go when the JVM is gone."""
     with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        os.killpg(child.pid or 0, signal.SIGKILL)
+    child.kill()
+    child.join()
 
 
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
+def _said_on(connection: Connection) -> Iterator[tuple[str, Any]]:
+    with suppress(EOFError, ConnectionResetError):
+        while True:
+            yield connection.recv()
+
+
+def _run(file: Path, log: Path, temporary: str, parent: Connection) -> None:
+    """The run, in the child: it tells its parent of each epoch, and waits before it goes on."""
+    os.setsid()
+    os.environ |= {"TMPDIR": temporary, "SPARK_LOCAL_DIRS": temporary}
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with log.open("ab") as said:
+        os.dup2(said.fileno(), sys.stdout.fileno())
+        os.dup2(said.fileno(), sys.stderr.fileno())
+
+    def on_epoch(result: EpochResult) -> None:
+        try:
+            parent.send(("epoch", result))
+            parent.recv()
+        except (EOFError, OSError):
+            os._exit(1)  # nobody is there any more
+
+    try:
+        parent.send(("ended", load_pipeline(file).run(on_epoch=on_epoch)))
+    except TidegateError as error:
+        parent.send(("failed", error))
 
 
 def _told_by(log: Path, code: int) -> str:
     lines = log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-    return "\n".join(
-        [
-            f"the run ended with exit code {code}; the end of {log}:",
-            *(f"  {line}" for line in lines),
-        ]
-    )
+    first = f"the run ended with exit code {code}; the end of {log}:"
+    return "\n".join([first, *(f"  {line}" for line in lines)])

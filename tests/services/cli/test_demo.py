@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 import pytest
@@ -16,8 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 from tidegate.cli import app, demo_story
-from tidegate.cli.demo_folder import prepare
-from tidegate.cli.demo_pipeline import GAP_US, NAME, DemoPlan
+from tidegate.cli.demo_pipeline import GAP_MS, NAME, DemoPlan
 from tidegate.cli.demo_proof import (
     Tables,
     differences,
@@ -26,8 +26,6 @@ from tidegate.cli.demo_proof import (
     judged_clicks,
 )
 from tidegate.cli.demo_run import run_once
-from tidegate.cli.demo_words import Words
-from tidegate.cli.telling import console
 from tidegate.errors import ConfigError
 from tidegate.frontends.toml import load_pipeline
 from tidegate.state import folder_catalog
@@ -65,8 +63,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def test_a_demo_comes_to_its_end_in_plain_text(ran: Ran) -> None:
-    assert (ran.code, ran.complained) == (0, "")
-    assert not re.search(r"[^\n\x20-\x7e]", ran.said)
+    assert ran.code == 0, ran.complained
+    assert not re.search(r"[^\n\x20-\x7e]", ran.said + ran.complained)
     assert max(map(len, ran.said.splitlines())) <= 80
 
 
@@ -76,8 +74,10 @@ def test_a_demo_is_killed_in_an_epoch_and_goes_on_behind_the_last_one(ran: Ran) 
     assert not Path(f"/proc/{killed[1]}").exists()
     assert re.search(r"Its job had run: \d+ files were staged", ran.said)
     assert "Committed are 8 epochs with 16,000 clicks." in ran.said
-    epochs = [int(each) for each in re.findall(r"^  epoch +(\d+) ", ran.said, re.MULTILINE)]
-    assert epochs == [*range(1, 21)]
+    shown = [re.split(r"[ ,]", line)[1] for line in ran.complained.splitlines()]
+    first, second = [str(each) for each in range(1, 9)], [str(each) for each in range(9, 21)]
+    assert shown == ["starting", *first, "starting", *second, "ended:"]
+    assert "ended: 24,000 rows in 12 epochs" in ran.complained
     state = folder_catalog(ran.plan.state).committed(NAME)
     assert state is not None
     assert (state.epoch, state.published_epoch, state.token) == (20, 20, 2)
@@ -111,7 +111,7 @@ def test_a_result_with_a_session_less_is_told_and_not_praised(
     aside = file.rename(tmp_path / file.name)
     try:
         with pytest.raises(typer.Exit) as ended:
-            demo_story._result(ran.plan, [], Words(console()))
+            demo_story.prove(ran.plan, [])
     finally:
         aside.rename(file)
     said = capsys.readouterr()
@@ -147,6 +147,7 @@ def test_whatever_differs_is_named(must: Tables) -> None:
 def test_sessions_by_the_definition_are_the_expected_ones(must: Tables) -> None:
     """A loop over rows, against the frames."""
     clicks = judged_clicks(DemoPlan(folder=Path("nowhere"), rows=ROWS))
+    gap_us = GAP_MS * 1000
     times: dict[int, list[int]] = {}
     for user, us in (
         clicks.filter(~pl.col("late")).select("user_id", pl.col("event_time").dt.epoch("us")).rows()
@@ -156,11 +157,11 @@ def test_sessions_by_the_definition_are_the_expected_ones(must: Tables) -> None:
     for user, found_us in times.items():
         begin = last = min(found_us)
         for us in sorted(found_us):
-            if us > last + GAP_US:
-                sessions.append((user, begin, last + GAP_US))
+            if us > last + gap_us:
+                sessions.append((user, begin, last + gap_us))
                 begin = us
             last = us
-        sessions.append((user, begin, last + GAP_US))
+        sessions.append((user, begin, last + gap_us))
     bounds = pl.col("window_start", "window_end").dt.epoch("us")
     frames = pl.concat([must.out, must.held]).select("user_id", bounds)
     assert sorted(frames.rows()) == sorted(sessions)
@@ -168,7 +169,7 @@ def test_sessions_by_the_definition_are_the_expected_ones(must: Tables) -> None:
 
 def test_the_file_is_a_pipeline_that_can_be_run_from_anywhere(tmp_path: Path) -> None:
     plan = DemoPlan(folder=tmp_path / 'a "b" é', rows=ROWS)
-    prepare(plan)
+    plan.prepare()
     loaded = load_pipeline(plan.file)
     assert loaded.pipeline.target.options["path"] == str(plan.sessions)
     assert loaded.settings.max_rows_per_epoch == ROWS // 20
@@ -177,11 +178,11 @@ def test_the_file_is_a_pipeline_that_can_be_run_from_anywhere(tmp_path: Path) ->
 
 def test_an_older_demo_is_replaced(tmp_path: Path) -> None:
     plan = DemoPlan(folder=tmp_path / "demo", rows=ROWS)
-    prepare(plan)
+    plan.prepare()
     plan.file.write_text("changed")
     plan.sessions.mkdir()
     (plan.sessions / "old.parquet").touch()
-    prepare(plan)
+    plan.prepare()
     assert plan.file.read_text() == plan.text()
     assert not plan.sessions.exists()
 
@@ -191,7 +192,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, mark: bool) ->
     folder = tmp_path / "mine"
     plan = DemoPlan(folder=folder, rows=ROWS)
     if mark:
-        prepare(plan)
+        plan.prepare()
     folder.mkdir(exist_ok=True)
     (folder / "thesis.txt").write_text("years of work")
     before = sorted(folder.iterdir())
@@ -205,25 +206,33 @@ def test_a_folder_that_looks_like_a_demo_and_is_none_is_left_alone(tmp_path: Pat
     plan = DemoPlan(folder=tmp_path, rows=ROWS)
     plan.file.write_text("mine")
     with pytest.raises(ConfigError, match=re.escape("pipeline.toml, expected a new folder")):
-        prepare(plan)
+        plan.prepare()
     assert plan.file.read_text() == "mine"
+
+
+def test_what_is_missing_is_said_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = CliRunner().invoke(app, ["demo", "--folder", str(tmp_path / "demo")])
+    assert result.exit_code == 1
+    assert "tidegate: this machine cannot run Spark\nproblem  Java  JAVA_HOME is" in result.stderr
+    assert "install Java 17" in result.stderr
+    assert not (tmp_path / "demo").exists()
 
 
 def test_a_mistake_in_the_file_comes_back_from_the_run(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text("name = 5\n")
     with pytest.raises(ConfigError, match=r"pipeline\.toml:1"):
-        run_once(file, tmp_path / "log", on_epoch=print)
+        run_once(file, tmp_path / "log")
 
 
 def test_a_run_that_breaks_is_told_with_the_end_of_its_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\necho out of luck >&2\nexit 7\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(broken))
     with pytest.raises(typer.Exit) as ended:
-        run_once(tmp_path / "pipeline.toml", tmp_path / "log", on_epoch=print)
+        run_once(cast("Path", 5), tmp_path / "log")  # no file at all
     assert ended.value.exit_code == 1
-    assert re.search(r"exit code 7; the end of .*log:\n  out of luck\n", capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert re.search(r"exit code 1; the end of .*log:\n(  .*\n)+  \w+Error: .*int", said)

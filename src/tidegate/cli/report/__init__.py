@@ -1,11 +1,5 @@
-"""What a run came to, as one page of HTML that needs nothing else.
+"""The report of the demo: one page of HTML that loads nothing, and works without scripts."""
 
-facts -> [charts, a wide and a narrow one each] -> page
+from tidegate.cli.report.page import Report, report_html
 
-The page loads nothing: styles and charts are in it, and it works without scripts.
-"""
-
-from tidegate.cli.report.facts import Arrival, EpochFacts, LateRow, Report, WindowFacts
-from tidegate.cli.report.page import report_html
-
-__all__ = ["Arrival", "EpochFacts", "LateRow", "Report", "WindowFacts", "report_html"]
+__all__ = ["Report", "report_html"]
