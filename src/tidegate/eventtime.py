@@ -1,4 +1,4 @@
-"""Instants and durations. The only module that meets `datetime`.
+"""Instants and durations; how people read them is in `text`.
 
 Inside Tidegate a time is an `int` of microseconds UTC (`*_us`), in configuration a
 duration is an `int` of milliseconds (`*_ms`). Intervals are half-open. Arithmetic
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any
 
 US_PER_MS = 1_000
@@ -26,8 +26,6 @@ LATEST_EVENT_US = 2**61
 LONGEST_US = 2**61 - 1
 """Event times lie in [EARLIEST_EVENT_US, LATEST_EVENT_US), durations in [0, LONGEST_US]: sums of
 a time, a gap and a lateness cannot leave int64."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now_us() -> int:
@@ -82,24 +80,7 @@ def plus(instant_us: int, duration_us: int) -> int:
 def iso_text(value: Any) -> Any:
     """A `datetime`, as Python and TOML have them, as the ISO text that it is; others as they are.
 
-    >>> iso_text(datetime(2026, 1, 1, tzinfo=UTC)), iso_text("latest")
-    ('2026-01-01T00:00:00+00:00', 'latest')
+    >>> iso_text(date(2026, 1, 1)), iso_text("latest")
+    ('2026-01-01', 'latest')
     """
     return value.isoformat() if isinstance(value, date) else value
-
-
-def text_of(instant_us: int) -> str:
-    """An instant for people: ISO 8601 in UTC, or the name of the infinity.
-
-    >>> text_of(1_500_000), text_of(BEGINNING)
-    ('1970-01-01T00:00:01.500Z', '-inf')
-    """
-    if instant_us <= BEGINNING:
-        return "-inf"
-    if instant_us >= FOREVER:
-        return "+inf"
-    try:
-        moment = _EPOCH + timedelta(microseconds=instant_us)
-    except OverflowError:
-        return f"{instant_us} us"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

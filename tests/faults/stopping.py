@@ -11,8 +11,8 @@ import psutil
 from tests.faults.operators import SETTINGS
 from tests.faults.processes import runs, wait_for
 from tidegate.pipeline import Pipeline, RunSettings
-from tidegate.spark.epochs import EpochResult
 from tidegate.spark.running import Run
+from tidegate.spark.status import EpochReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def run_until(spark: SparkSession, pipeline: Pipeline, epoch: int, **settings: Any) -> None:
     """Run, and stop cleanly behind the epoch of this number."""
 
-    def stop(result: EpochResult) -> None:
+    def stop(result: EpochReport) -> None:
         if result.epoch >= epoch:
             run.stop()
 

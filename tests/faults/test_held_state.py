@@ -14,7 +14,7 @@ from tests.faults.outcome import assert_same, outcome
 from tests.faults.pipelines import pipeline_of
 from tests.faults.stopping import end_workers, flip_a_byte, run_until
 from tidegate.errors import StateLost
-from tidegate.spark.epochs import EpochResult
+from tidegate.spark.status import EpochReport
 from tidegate.state import open_store
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_workers_that_end_between_epochs_cost_time_only(
 ) -> None:
     expected = undisturbed()
 
-    def lose(result: EpochResult) -> None:
+    def lose(result: EpochReport) -> None:
         end_workers()
 
     pipeline_of(tmp_path).run(spark=spark, shards=2, on_epoch=lose, **SETTINGS)

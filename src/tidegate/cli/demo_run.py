@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError
 from tidegate.frontends.toml import load_pipeline
 
 if TYPE_CHECKING:
-    from tidegate.spark.epochs import EpochResult
+    from tidegate.spark.status import EpochReport
 
 _LAST_LINES: Final = 12
 _SPAWN: Final = multiprocessing.get_context("spawn")
@@ -33,7 +33,7 @@ _SPAWN: Final = multiprocessing.get_context("spawn")
 class Attempt:
     """A run, to its end or until it was killed."""
 
-    epochs: tuple[EpochResult, ...]
+    epochs: tuple[EpochReport, ...]
     """Those that it committed."""
     seconds: float
     pid: int
@@ -46,13 +46,13 @@ def run_once(file: Path, log: Path, *, kill_after: int | None = None) -> Attempt
     nothing of it is committed.
     """
     began = time.monotonic()
-    epochs: list[EpochResult] = []
+    epochs: list[EpochReport] = []
     with progress(NAME) as shown, _child(file, log) as (child, connection):
         for kind, said in _said_on(connection):
             if kind == "failed":
                 raise said
             if kind == "ended":
-                shown.screen.ended(NAME, said, shown.view)
+                shown.ended(said)
                 continue
             shown.on_epoch(said)
             epochs.append(said)
@@ -109,7 +109,7 @@ def _run(file: Path, log: Path, temporary: str, parent: Connection) -> None:
         os.dup2(said.fileno(), sys.stdout.fileno())
         os.dup2(said.fileno(), sys.stderr.fileno())
 
-    def on_epoch(result: EpochResult) -> None:
+    def on_epoch(result: EpochReport) -> None:
         try:
             parent.send(("epoch", result))
             parent.recv()

@@ -22,7 +22,7 @@ from tidegate.cli.demo_pipeline import GAP_MS, LATE_BY_MS, NAME, USERS, DemoPlan
 from tidegate.cli.demo_proof import Tables, clicks_of, differences, expected, found, judged_clicks
 from tidegate.cli.demo_run import Attempt, run_once
 from tidegate.cli.report import Report, report_html
-from tidegate.cli.report.words import elapsed_text
+from tidegate.text import elapsed_text
 from tidegate.cli.telling import console, fail, plain, say
 from tidegate.state import folder_catalog
 

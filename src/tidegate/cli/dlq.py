@@ -18,6 +18,7 @@ from rich.text import Text
 
 from tidegate.cli.state import at_a_terminal
 from tidegate.cli.telling import Exit, console, fail, plain, say, say_json, told
+from tidegate.text import count_text
 
 if TYPE_CHECKING:
     from tidegate.deadletters.listing import Letters
@@ -84,7 +85,6 @@ def replay(
     A row goes as the record that it was: key, value, headers and time. What was sent is remembered
     in the cluster, in the transaction that sends it.
     """
-    from tidegate.cli.state_text import counted  # noqa: PLC0415
     from tidegate.frontends.toml import load_pipeline  # noqa: PLC0415
     from tidegate.kafka import need_confluent_kafka  # noqa: PLC0415
 
@@ -104,7 +104,7 @@ def replay(
             if not yes:
                 _ask()
             for why, count in sorted(opened.send(plan, skip=skip).items()):
-                say(f"passed over {counted(count, 'rows')}: {why}")
+                say(f"passed over {count_text(count, 'rows')}: {why}")
             say("sent" if plan.sent else "nothing was sent")
 
 
@@ -117,20 +117,19 @@ def _ask() -> None:
 
 def sentences(plan: ReplayPlan) -> Iterator[str]:
     """What a replay will send, and what not."""
-    from tidegate.cli.state_text import counted  # noqa: PLC0415
 
     for (reason, topic), count in sorted(plan.sent.items()):
-        yield f"{counted(count, 'rows')} ({reason}) to topic {topic}"
+        yield f"{count_text(count, 'rows')} ({reason}) to topic {topic}"
     if plan.incomplete:
-        rows = counted(plan.incomplete, "rows")
+        rows = count_text(plan.incomplete, "rows")
         yield f"  {rows} as bytes with key and time, without headers: their records are gone"
     for kept, told_ in _KEPT.items():
         if plan.kept[kept]:
-            yield f"{counted(plan.kept[kept], 'rows')} {told_}"
+            yield f"{count_text(plan.kept[kept], 'rows')} {told_}"
     for why, count in sorted(plan.unsendable.items()):
-        yield f"{counted(count, 'rows')} cannot be sent: {why}"
+        yield f"{count_text(count, 'rows')} cannot be sent: {why}"
     if plan.no_letters:
-        yield f"besides {counted(plan.no_letters, 'records')} that cannot be read as dead letters"
+        yield f"besides {count_text(plan.no_letters, 'records')} that cannot be read as dead letters"
     if not plan.sent:
         yield "there is nothing to send"
     elif plan.channel != "rejected":
@@ -170,14 +169,13 @@ def _cell(value: object) -> str:
 
 
 def _lines(letters: Letters) -> Iterator[str]:
-    from tidegate.cli.state_text import counted  # noqa: PLC0415
 
     place = f"{letters.channel} ({letters.target})"
     if letters.rows is None:
         yield f"{place}: rows there cannot be read back"
         return
-    yield f"{place}: {counted(letters.rows, 'rows')}"
+    yield f"{place}: {count_text(letters.rows, 'rows')}"
     for reason, count in letters.reasons.items():
         yield f"  {count:>10,}  {reason}"
     if letters.unreadable:
-        yield f"  besides {counted(letters.unreadable, 'records')} that cannot be read as rows"
+        yield f"  besides {count_text(letters.unreadable, 'records')} that cannot be read as rows"

@@ -88,8 +88,7 @@ def run(
 
 
 def _run(loaded: PipelineFile, style: Style, settings: dict[str, Any]) -> int | None:
-    name = loaded.pipeline.name
-    with progress(name, style) as shown:
+    with progress(loaded.pipeline.name, style) as shown:
         result = loaded.run(on_epoch=shown.on_epoch, **settings)
-        shown.screen.ended(name, result, shown.view)
+        shown.ended(result)
     return result.stopped_by

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.telling import Exit, console, fail, say, say_json, told
+from tidegate.text import count_text
 
 state_app = typer.Typer(
     help="Look at what pipelines hold, export it, forget it.", no_args_is_help=True
@@ -95,13 +96,12 @@ def export(
 ) -> None:
     """Write all that a pipeline holds as of its last commit to one parquet file."""
     from tidegate.cli import state_changing as changing  # noqa: PLC0415
-    from tidegate.cli.state_text import counted  # noqa: PLC0415
     from tidegate.cli.state_where import find_one  # noqa: PLC0415
 
     with told():
         catalog, name = find_one(where, pipeline)
         epoch, rows = changing.export(catalog, name, to, force=force)
-        say(f"{to}: {counted(rows, 'rows')}, as of epoch {epoch}")
+        say(f"{to}: {count_text(rows, 'rows')}, as of epoch {epoch}")
 
 
 @state_app.command()
@@ -206,7 +206,6 @@ def skip_publish(
     State and offsets stay.
     """
     from tidegate.cli import state_skipping as skipping  # noqa: PLC0415
-    from tidegate.cli.state_text import counted  # noqa: PLC0415
     from tidegate.cli.state_where import find_one  # noqa: PLC0415
 
     with told():
@@ -220,19 +219,18 @@ def skip_publish(
         if not yes:
             _ask("give it up?", "--yes gives it up", "nothing was given up")
         skipping.skip_publish(catalog, name, manifests)
-        say(f"given up: {counted(len(manifests), 'epochs')}")
+        say(f"given up: {count_text(len(manifests), 'epochs')}")
 
 
 @state_app.command()
 def fold(where: Where = None, pipeline: Name = None) -> None:
     """Bring the table of keys, which SQL can read, up to date with the last commit."""
     from tidegate.cli import state_changing as changing  # noqa: PLC0415
-    from tidegate.cli.state_text import counted  # noqa: PLC0415
     from tidegate.cli.state_where import find_one  # noqa: PLC0415
 
     with told():
         catalog, name = find_one(where, pipeline)
         as_of = "as of" if changing.fold(catalog, name) else "already as of"
         if committed := catalog.committed(name):
-            keys = counted(committed.folded_keys, "keys")
+            keys = count_text(committed.folded_keys, "keys")
             say(f"{name}: {keys}, {as_of} epoch {committed.folded_epoch}")

@@ -17,14 +17,14 @@ from tidegate.cli.state_where import pipeline_of
 from tidegate.cli.telling import plain
 from tidegate.errors import ConfigError, EpochTaken, PipelineInUse, Problem
 from tidegate.eventtime import now_us
-from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.wording import whereabouts
-from tidegate.spark.folding import Folder, Snapshot
+from tidegate.spark.folding import Folder
 from tidegate.spark.resetting import claim_anew
 from tidegate.state.catalog import Catalog
 from tidegate.state.live import read_live
 from tidegate.state.protocol import Recovered, Store
 from tidegate.state.stored_plan import stored_operator
+from tidegate.text import bytes_text
 
 
 @contextmanager
@@ -123,13 +123,7 @@ def fold(catalog: Catalog, pipeline: str) -> bool:
             folded_epoch=recovered.folded_epoch,
             folded_us=now_us(),
         )
-        folder.fold(
-            Snapshot(
-                epoch=last.epoch,
-                watermark_us=last.watermarks["watermark_us"],
-                stacks=last.state[stored.id].shards,
-            )
-        )
+        folder.fold(last)
         return True
 
 

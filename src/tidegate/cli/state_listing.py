@@ -10,13 +10,13 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.cli.state_text import age_text, counted, instant_text, print_table
+from tidegate.cli.state_text import print_table
 from tidegate.cli.telling import plain
 from tidegate.errors import StateFormatError, StateLost
-from tidegate.eventtime import BEGINNING, text_of
-from tidegate.pipeline.explain import bytes_text
+from tidegate.eventtime import BEGINNING
 from tidegate.state.catalog import Catalog, Committed
 from tidegate.state.live import read_live
+from tidegate.text import bytes_text, count_text, elapsed_text, instant_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Held:
     """Why the state cannot be read; then `keys` are those of the readable table."""
 
     def __str__(self) -> str:
-        held = "" if self.held is None else f" with {counted(self.held, self.what)}"
-        return f"{counted(self.keys, 'keys')}{held}"
+        held = "" if self.held is None else f" with {count_text(self.held, self.what)}"
+        return f"{count_text(self.keys, 'keys')}{held}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Listed:
             "epoch": committed.epoch,
             "published_epoch": committed.published_epoch,
             "folded_epoch": committed.folded_epoch,
-            "watermark": None if watermark_us == BEGINNING else text_of(watermark_us),
+            "watermark": None if watermark_us == BEGINNING else instant_text(watermark_us),
             "keys": self.holds.keys,
             self.holds.what: self.holds.held,
             "segments": len(committed.parts),
@@ -103,10 +103,10 @@ def _line(each: Listed) -> list[str]:
         f"{committed.folded_epoch}",
         instant_text(committed.watermark_us),
         f"{holds.keys:,}" if holds.held is not None else f"{holds.keys:,} folded",
-        "unknown" if holds.held is None else counted(holds.held, holds.what),
+        "unknown" if holds.held is None else count_text(holds.held, holds.what),
         f"{len(committed.parts)}",
         bytes_text(committed.state_bytes),
-        "never" if committed.age_us is None else age_text(committed.age_us),
+        "never" if committed.age_us is None else f"{elapsed_text(committed.age_us)} ago",
     ]
 
 

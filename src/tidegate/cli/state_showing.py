@@ -14,19 +14,18 @@ from rich.text import Text
 
 from tidegate.cli.state_keys import NULL, looking_for, split_key, unquoted
 from tidegate.cli.state_text import (
-    counted,
     folded_json,
     folded_table,
-    instant_text,
     live_json,
     live_table,
     print_table,
 )
 from tidegate.cli.telling import plain
 from tidegate.errors import StateFormatError, StateLost
-from tidegate.eventtime import BEGINNING, text_of
+from tidegate.eventtime import BEGINNING
 from tidegate.state.catalog import Catalog, Committed, KeyState
 from tidegate.state.live import LiveState, read_live
+from tidegate.text import count_text, instant_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +92,7 @@ def state_json(seen: Seen, limit: int) -> dict[str, Any]:
         "pipeline": seen.committed.pipeline,
         "as_of": "commit",
         "epoch": seen.committed.epoch,
-        "watermark": None if watermark_us == BEGINNING else text_of(watermark_us),
+        "watermark": None if watermark_us == BEGINNING else instant_text(watermark_us),
         "keys_found": keys,
         f"{what}_found": held,
         "keys": live_json(seen.live.first_keys(limit), what),
@@ -121,11 +120,11 @@ def print_state(console: Console, seen: Seen, limit: int) -> None:
     if not keys and seen.live.key:
         console.print(Text("nothing is held of this key"))
         return
-    console.print(Text(_summary(keys, f" with {counted(held, seen.live.stored.what)}", limit)))
+    console.print(Text(_summary(keys, f" with {count_text(held, seen.live.stored.what)}", limit)))
 
 
 def _summary(keys: int, held: str, limit: int) -> str:
     if not keys:
         return "nothing is held"
     first = f"; these are the first {limit} (--limit, --key)" if keys > limit else ""
-    return f"{counted(keys, 'keys')}{held}{first}"
+    return f"{count_text(keys, 'keys')}{held}{first}"

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tidegate.cli.state_changing import taken_over
-from tidegate.cli.state_text import counted
 from tidegate.errors import EpochTaken
 from tidegate.state.catalog import Catalog
 from tidegate.state.protocol import Manifest
+from tidegate.text import count_text
 
 
 def unpublished(catalog: Catalog, pipeline: str) -> tuple[Manifest, ...]:
@@ -20,7 +20,7 @@ def unpublished(catalog: Catalog, pipeline: str) -> tuple[Manifest, ...]:
 
 def given_up(pipeline: str, manifests: Sequence[Manifest]) -> Iterator[str]:
     """What is lost when these epochs are not published, in sentences."""
-    epochs = counted(len(manifests), "epochs")
+    epochs = count_text(len(manifests), "epochs")
     yield f"pipeline {pipeline} gives up what is not in its targets yet of {epochs}:"
     for manifest in manifests:
         rows, parts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -32,8 +32,8 @@ def given_up(pipeline: str, manifests: Sequence[Manifest]) -> Iterator[str]:
         for (channel, kind), count in sorted(rows.items()):
             taken_back = " to be taken back" if kind == "retracted" else ""
             yield (
-                f"epoch {manifest.epoch}, channel {channel}: {counted(count, 'rows')}"
-                f"{taken_back} in {counted(parts[channel, kind], 'parts')}"
+                f"epoch {manifest.epoch}, channel {channel}: {count_text(count, 'rows')}"
+                f"{taken_back} in {count_text(parts[channel, kind], 'parts')}"
             )
         if not rows:
             yield f"epoch {manifest.epoch}: no rows"

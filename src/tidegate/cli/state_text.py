@@ -16,44 +16,12 @@ from rich.text import Text
 
 from tidegate.cli.state_keys import NULL
 from tidegate.cli.telling import plain
-from tidegate.eventtime import BEGINNING, text_of
-from tidegate.pipeline.explain import duration_text
 from tidegate.state.catalog import KeyState
 from tidegate.state.live_rows import LiveRows
 from tidegate.targets.rowtext import readable, to_json_lines
 
-_US_PER_S: Final = 1_000_000
-_MS_PER_S: Final = 1_000
 _WIDEST: Final = 10_000
 _CLOSING: Final = "it closes"
-_AGES: Final = ((86_400, 3_600), (3_600, 60), (60, 1), (0, 1))
-"""From so many seconds on an age is told in units of so many."""
-
-
-def age_text(age_us: int) -> str:
-    """How long ago, in one or two units.
-
-    >>> age_text(500_000), age_text(75_000_000), age_text(90_061_000_000)
-    ('now', '1 min 15 s ago', '1 d 1 h ago')
-    """
-    seconds = max(0, age_us // _US_PER_S)
-    unit = next(unit for least, unit in _AGES if seconds >= least)
-    whole = seconds - seconds % unit
-    return f"{duration_text(whole * _MS_PER_S)} ago" if whole else "now"
-
-
-def instant_text(time_us: int) -> str:
-    """A watermark for people."""
-    return "none yet" if time_us <= BEGINNING else text_of(time_us)
-
-
-def counted(count: int, what: str) -> str:
-    """A number with its word.
-
-    >>> counted(1, "keys"), counted(2_000, "windows")
-    ('1 key', '2,000 windows')
-    """
-    return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
 
 
 def print_table(console: Console, headers: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:

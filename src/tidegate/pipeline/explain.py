@@ -17,12 +17,10 @@ from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
 from tidegate.pipeline.watermark import Watermark
 from tidegate.pipeline.window import Aggregation, Window
+from tidegate.text import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
-
-_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
-_SIZES: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 _EMIT: Final = {
     "on_watermark": "once, when its lateness is over",
@@ -58,32 +56,6 @@ def sections_of(pipeline: Pipeline) -> list[tuple[str, list[str]]]:
 def operator_lines(operator: Window | Join) -> list[str]:
     """What an operator does, whatever it reads."""
     return [*(_join(operator) if isinstance(operator, Join) else _window(operator))]
-
-
-def duration_text(ms: int) -> str:
-    """Write a duration for people.
-
-    >>> duration_text(90_000), duration_text(1_500), duration_text(0)
-    ('1 min 30 s', '1 s 500 ms', '0 ms')
-    """
-    parts = []
-    for unit, length in _UNITS:
-        count, ms = divmod(ms, length)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts) or "0 ms"
-
-
-def bytes_text(count: int) -> str:
-    """Write a number of bytes for people.
-
-    >>> bytes_text(96), bytes_text(96_000_000)
-    ('96 bytes', '96 MB')
-    """
-    for unit, size in _SIZES:
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"
 
 
 def _source(pipeline: Pipeline, source: Source) -> Iterator[str]:

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, Pipeline
-from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.store import DEFAULT_FOLDER
 from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
 from tidegate.sources.protocol import Sampled
@@ -35,6 +34,7 @@ from tidegate.spark.session import check_not_remote, epoch_session, spark_sessio
 from tidegate.state import catalog_of, open_store
 from tidegate.state.catalog import Committed
 from tidegate.targets.protocol import TargetWriter
+from tidegate.text import bytes_text
 
 
 @dataclass(frozen=True, kw_only=True)

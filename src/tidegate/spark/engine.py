@@ -24,25 +24,26 @@ from pyspark.sql import SparkSession
 from tidegate import faults
 from tidegate.core.watermark import PipelineWatermark, Poll, partition_key
 from tidegate.errors import InconsistentEpoch, LostLease, StateLost, TargetClaimed
-from tidegate.eventtime import US_PER_SECOND, text_of
+from tidegate.eventtime import US_PER_SECOND
 from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.spark import job
 from tidegate.spark.counting import OpenCount
-from tidegate.spark.epochs import EpochResult, Planned, Stepped
-from tidegate.spark.folding import Folder, Snapshot
+from tidegate.spark.folding import Folder
 from tidegate.spark.holdups import Holdups, warn_of_holdups
-from tidegate.spark.inputs import Input
+from tidegate.spark.inputs import Input, PolledInput
 from tidegate.spark.layout import bytes_of, rows_of, stepped
 from tidegate.spark.limits import KeyBound, check_limits, warn_of_hot_keys
 from tidegate.spark.orders import ShardReport, Standing, StepOrder
 from tidegate.spark.planning import Plan
 from tidegate.spark.plausibility import Warned, check_rows
 from tidegate.spark.publishing import Publisher
+from tidegate.spark.status import PARTS, EpochReport
 from tidegate.spark.watermarks import watermark_after
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
 from tidegate.targets.dated import places_of
 from tidegate.targets.protocol import needs_closing
+from tidegate.text import instant_text
 
 logger = logging.getLogger("tidegate")
 
@@ -52,6 +53,48 @@ _ROWS_WORTH_A_TASK = 8_192
 """Fewer are read by one task faster than by two."""
 _FEW_ROWS = 10_000
 """So many rows are folded in no time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """An epoch that may be run: what each source brings, and the clock."""
+
+    number: int
+    now_us: int
+    arrival_us: int | None = None
+    """The event time of rows by `event_time = "arrival"`; None: no source has it."""
+    polled: Mapping[str, PolledInput] = field(default_factory=dict)
+    side: job.MapSide | None = None
+    """The part of the job in front of the shuffle, where there is something to read."""
+    seconds: float = 0.0
+
+    @property
+    def unread(self) -> bool:
+        """Whether a source has more than this epoch takes."""
+        return any(each.unread for each in self.polled.values())
+
+    @property
+    def empty(self) -> bool:
+        """Whether no source brings anything, or says what has to be committed."""
+        return self.side is None and not any(each.worth_an_epoch for each in self.polled.values())
+
+    @property
+    def stated_us(self) -> dict[str, int]:
+        """The watermarks that sources state themselves."""
+        stated = {name: each.stated_us for name, each in self.polled.items()}
+        return {name: us for name, us in stated.items() if us is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stepped:
+    """An epoch that all shards have staged, and nobody has committed."""
+
+    planned: Planned
+    reports: tuple[ShardReport, ...]
+    open: int | None
+    manifest: Manifest
+    watermark: PipelineWatermark
+    seconds: Mapping[str, float]
 
 
 @dataclass(kw_only=True)
@@ -68,8 +111,9 @@ class Engine:
     recovered: Recovered
     publisher: Publisher
     folder: Folder
+    last: Manifest | None
+    """Of the last epoch that was stepped."""
     epoch: int
-    """The last one that was stepped."""
     offsets: Mapping[str, Offset]
     watermark: PipelineWatermark
     stacks: tuple[tuple[Entry, ...], ...]
@@ -119,8 +163,8 @@ class Engine:
             logger.warning(
                 "the clock of this machine is at %s, and rows have arrived at %s: rows get that "
                 "time until the clock has caught up",
-                text_of(now_us),
-                text_of(self.arrival_us),
+                instant_text(now_us),
+                instant_text(self.arrival_us),
             )
 
     def _map_side(
@@ -164,7 +208,7 @@ class Engine:
             outcomes = {name: poll for name, poll in outcomes.items() if poll == Poll.FOUND}
         return watermark.polled(outcomes, now_us=planned.now_us)
 
-    def run(self, planned: Planned) -> EpochResult:
+    def run(self, planned: Planned) -> EpochReport:
         """Run an epoch: when this returns it is committed, and its output is out."""
         return self.finish(self.step(planned))
 
@@ -191,7 +235,7 @@ class Engine:
         self.holdups = warn_of_holdups(
             self.holdups, self.standing, self.inputs, reports[0].saw.seen, watermark, planned.now_us
         )
-        self.epoch, self.offsets = manifest.epoch, manifest.offsets
+        self.last, self.epoch, self.offsets = manifest, manifest.epoch, manifest.offsets
         self.arrival_us = manifest.arrival_us
         self.stacks, self.watermark = stacks, watermark
         seconds = {"plan": planned.seconds, "job": time.perf_counter() - began}
@@ -204,7 +248,7 @@ class Engine:
             seconds=seconds,
         )
 
-    def finish(self, stepped: Stepped) -> EpochResult:
+    def finish(self, stepped: Stepped) -> EpochReport:
         """Commit an epoch and bring its output out; epochs are finished in order."""
         began = time.perf_counter()
         faults.reached("commit")
@@ -220,10 +264,11 @@ class Engine:
         self.store.published(self.recovered.token, stepped.manifest.epoch)
         if stepped.manifest.epoch % _GARBAGE_EVERY == 0:
             self._collect_garbage(stepped.manifest.epoch)
-        self.folder.fold_if_due(self._snapshot_of(stepped), stepped.planned.now_us)
+        self.folder.fold_if_due(stepped.manifest, stepped.planned.now_us)
         ended = time.perf_counter()
         seconds = {**stepped.seconds, "commit": committed - began, "publish": ended - committed}
-        return _result(stepped, self._snapshot_of(stepped), seconds)
+        stacks = stepped.manifest.state[self.standing.operator_id].shards
+        return _report(stepped, stacks, seconds)
 
     def _collect_garbage(self, epoch: int) -> None:
         """Drop what nobody needs of the epochs up to this one, which are all out."""
@@ -264,7 +309,7 @@ class Engine:
         )
         return job.checked(job.run(side, order, self.standing.shards), self.standing.shards)
 
-    def flush(self, now_us: int) -> EpochResult:
+    def flush(self, now_us: int) -> EpochReport:
         """Send what is not out, forget everything, and move the watermark past all of it."""
         surveyed = self.survey(self.stacks, self.watermark)
         over = [report.over_us for report in surveyed if report.over_us is not None]
@@ -277,26 +322,14 @@ class Engine:
 
     def fold_if_due(self, now_us: int) -> None:
         """Bring the readable table of state up to date, beside the epochs."""
-        self.folder.fold_if_due(self.snapshot(), now_us)
+        if self.last is not None:
+            self.folder.fold_if_due(self.last, now_us)
 
     def fold_at_end(self, now_us: int) -> None:
         """Before a run ends, leave a table of state that is up to date, where that is cheap."""
-        if rows_of(self.stacks) <= _FEW_ROWS:
+        if self.last is not None and rows_of(self.stacks) <= _FEW_ROWS:
             self.folder.wait()
-            self.folder.fold_now(self.snapshot(), now_us)
-
-    def snapshot(self) -> Snapshot:
-        """What stands after the last step."""
-        return Snapshot(
-            epoch=self.epoch, watermark_us=self.watermark.watermark_us, stacks=self.stacks
-        )
-
-    def _snapshot_of(self, stepped: Stepped) -> Snapshot:
-        return Snapshot(
-            epoch=stepped.manifest.epoch,
-            watermark_us=stepped.watermark.watermark_us,
-            stacks=stepped.manifest.state[self.standing.operator_id].shards,
-        )
+            self.folder.fold_now(self.last, now_us)
 
     def close(self) -> None:
         """Leave the pipeline to others."""
@@ -392,23 +425,26 @@ def _counts(planned: Planned, reports: Sequence[ShardReport]) -> dict[str, int]:
     return dict(counts)
 
 
-def _result(stepped: Stepped, stands: Snapshot, seconds: Mapping[str, float]) -> EpochResult:
+def _report(
+    stepped: Stepped, stacks: Sequence[Sequence[Entry]], seconds: Mapping[str, float]
+) -> EpochReport:
     in_tasks: dict[str, float] = {}
     for report in stepped.reports:
         for name, spent in report.seconds.items():
             in_tasks[name] = in_tasks.get(name, 0.0) + spent / len(stepped.reports)
     # what of the job no task spent: scheduling, the shuffle, and the way to workers and back
     in_tasks["shuffle"] = max(0.0, seconds.get("job", 0.0) - sum(in_tasks.values()))
-    return EpochResult(
+    spent_on = {**seconds, **in_tasks}
+    return EpochReport(
         epoch=stepped.manifest.epoch,
         rows=stepped.manifest.counts.get("rows", 0),
         counts=stepped.manifest.counts,
         watermark_us=stepped.watermark.watermark_us,
         watermarks=stepped.watermark,
-        state_rows=stands.state_rows,
-        state_bytes=stands.state_bytes,
+        state_rows=rows_of(stacks),
+        state_bytes=bytes_of(stacks),
         open=stepped.open,
         worker_cache_bytes=max(report.worker_cache_bytes for report in stepped.reports),
         seconds=sum(seconds.values()),
-        parts={**seconds, **in_tasks},
+        parts={name: spent_on[name] for name in PARTS if name in spent_on},
     )

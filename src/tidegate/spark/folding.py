@@ -21,31 +21,11 @@ from tidegate.core.hashing import key_group
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Operator, Readable
 from tidegate.eventtime import FOREVER
-from tidegate.spark.layout import bytes_of, rows_of
 from tidegate.state.cache import fetch_segments
-from tidegate.state.protocol import Entry, Folded, Store
+from tidegate.state.protocol import Entry, Folded, Manifest, Store
 from tidegate.targets.rowtext import to_json_lines
 
 logger = logging.getLogger("tidegate")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """What is committed at some epoch."""
-
-    epoch: int
-    watermark_us: int
-    stacks: tuple[tuple[Entry, ...], ...]
-
-    @property
-    def state_rows(self) -> int:
-        """How much is held, with what newer rows supersede: never too few."""
-        return rows_of(self.stacks)
-
-    @property
-    def state_bytes(self) -> int:
-        """The size of all segments that count."""
-        return bytes_of(self.stacks)
 
 
 @dataclass(kw_only=True)
@@ -61,59 +41,61 @@ class Folder:
     folded_us: int
     _thread: threading.Thread | None = field(default=None, init=False)
 
-    def fold_if_due(self, snapshot: Snapshot, now_us: int) -> None:
-        """Begin a fold where the last one is long enough ago and is over."""
+    def fold_if_due(self, committed: Manifest, now_us: int) -> None:
+        """Begin a fold of this epoch where the last one is long enough ago and is over."""
         running = self._thread is not None and self._thread.is_alive()
         due = not 0 <= now_us - self.folded_us < self.interval_us  # a clock may be set back
-        if running or not due or snapshot.epoch <= self.folded_epoch:
+        if running or not due or committed.epoch <= self.folded_epoch:
             return
         self.folded_us = now_us
-        name = f"tidegate-fold-{snapshot.epoch}"
-        self._thread = threading.Thread(target=self._try, args=(snapshot,), name=name, daemon=True)
+        name = f"tidegate-fold-{committed.epoch}"
+        self._thread = threading.Thread(target=self._try, args=(committed,), name=name, daemon=True)
         self._thread.start()
 
-    def fold_now(self, snapshot: Snapshot, now_us: int) -> None:
+    def fold_now(self, committed: Manifest, now_us: int) -> None:
         """Fold in this thread, unless the last fold saw the same."""
-        if snapshot.epoch > self.folded_epoch:
+        if committed.epoch > self.folded_epoch:
             self.folded_us = now_us
-            self._try(snapshot)
+            self._try(committed)
 
     def wait(self) -> None:
         """Let a fold that is running come to its end."""
         if self._thread is not None:
             self._thread.join()
 
-    def _try(self, snapshot: Snapshot) -> None:
+    def _try(self, committed: Manifest) -> None:
         try:
-            self.fold(snapshot)
+            self.fold(committed)
         except Exception as error:
-            words = {"operator": self.operator_id, "epoch": snapshot.epoch}
+            words = {"operator": self.operator_id, "epoch": committed.epoch}
             logger.warning("fold failed, will be tried again: %s", error, extra=words)
 
-    def fold(self, snapshot: Snapshot) -> None:
+    def fold(self, committed: Manifest) -> None:
         """Bring the table up to date, in this thread."""
+        stacks = committed.state[self.operator_id].shards
+        watermark_us = int(committed.watermarks["watermark_us"])
         tables = [
             Folded(
                 operator=self.operator_id,
-                as_of_epoch=snapshot.epoch,
-                watermark_us=snapshot.watermark_us,
-                keys=self._keys(stack, snapshot),
+                as_of_epoch=committed.epoch,
+                watermark_us=watermark_us,
+                keys=self._keys(stack, watermark_us),
             )
-            for stack in snapshot.stacks
+            for stack in stacks
         ]
-        if not any(snapshot.stacks):  # a flush has forgotten everything, whenever that was due
+        if not any(stacks):  # a flush has forgotten everything, whenever that was due
             nothing = tables[0].keys
             everything = Folded(
                 operator=self.operator_id,
-                as_of_epoch=snapshot.epoch,
+                as_of_epoch=committed.epoch,
                 watermark_us=FOREVER,
                 keys=nothing,
             )
             tables = [everything]
         self.store.fold(self.token, tables)
-        self.folded_epoch = snapshot.epoch
+        self.folded_epoch = committed.epoch
 
-    def _keys(self, entries: Sequence[Entry], snapshot: Snapshot) -> pa.Table:
+    def _keys(self, entries: Sequence[Entry], watermark_us: int) -> pa.Table:
         stack = Stack(tuple(fetch_segments(self.store.depot, entries)))
         changed = [
             segment.hashes
@@ -122,7 +104,7 @@ class Folder:
         ]
         if not changed:
             return _TABLE.empty_table()
-        hashes, watermark_us = np.unique(np.concatenate(changed)), snapshot.watermark_us
+        hashes = np.unique(np.concatenate(changed))
         return readable_keys(
             self.operator.state.readable(
                 stack,

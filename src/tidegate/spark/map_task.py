@@ -28,7 +28,6 @@ from tidegate.core.event_times import EventTimes, event_times
 from tidegate.core.frames import taken, unused_name
 from tidegate.core.hashing import SPARK_SEED, xxhash64
 from tidegate.errors import ConfigError, Problem, TidegateError
-from tidegate.eventtime import text_of
 from tidegate.pipeline import Join
 from tidegate.pipeline.masking import shown
 from tidegate.sources.numbering import Numbering, numbering
@@ -46,6 +45,7 @@ from tidegate.spark.orders import (
     unpacked,
 )
 from tidegate.spark.wire import EVENT_US, TaskRows, event_table, null_columns, parcels
+from tidegate.text import instant_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,7 +362,7 @@ def _shown(cell: pl.Series, event_us: int | None) -> str:
     if cell.dtype in (pl.String, pl.Binary):
         return shown(cell[0][:_LONGEST_EXAMPLE])
     if cell.dtype.is_temporal() and event_us is not None:
-        return text_of(event_us)
+        return instant_text(event_us)
     return str(cell.to_physical()[0])
 
 

@@ -8,49 +8,29 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate.eventtime import BEGINNING, text_of
-from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.html import fields_html, line_html, table_html
-from tidegate.pipeline.masking import masked_text
-from tidegate.spark.epochs import EpochResult
+from tidegate.spark.status import EpochReport, RunProgress, RunStatus, State, usual_counts
+from tidegate.text import count_text, elapsed_text, instant_text
 
 if TYPE_CHECKING:
-    from tidegate.spark.running import RunResult, Status
+    from tidegate.spark.running import RunResult
 
-_PAUSE_S: Final = 0.2
+_PAUSE_US: Final = 200_000
 """At least so long a line stands."""
-_EPOCHS_OF_RATE: Final = 10
 _EPOCHS_SHOWN: Final = 5
 
-OnEpoch = Callable[[EpochResult], None]
+OnEpoch = Callable[[EpochReport], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a run is, for people."""
+class Line(str):
+    """A line that a notebook shows as it is."""
 
-    pipeline: str
-    state: str
-    epoch: int | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
-    rows_per_s: float | None = None
-    watermark_us: int = BEGINNING
-
-    def __str__(self) -> str:
-        parts = [self.pipeline, self.state]
-        if self.epoch is not None:
-            parts += [f"epoch {self.epoch}", f"{self.counts.get('rows', 0):,} rows"]
-            if self.rows_per_s is not None:
-                parts.append(f"{self.rows_per_s:,.0f} rows/s")
-            parts += [_watermark(self.watermark_us), f"{self.counts.get('late', 0):,} late"]
-        return " · ".join(parts)
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return str(self)
@@ -59,69 +39,40 @@ class Progress:
         return line_html(str(self))
 
 
-def _watermark(instant_us: int) -> str:
-    return f"watermark {text_of(instant_us)}" if instant_us > BEGINNING else "no watermark yet"
+def line_of(status: RunStatus) -> Line:
+    """How far a run is."""
+    parts = [status.pipeline, status.state]
+    if status.last is not None:
+        parts += [
+            f"epoch {status.epoch}",
+            count_text(status.counts.get("rows", 0), "rows"),
+            f"{status.rows_per_second:,.0f} rows/s",
+            f"watermark {instant_text(status.watermark_us)}",
+            f"{status.counts.get('late', 0):,} late",
+        ]
+    return Line(" · ".join(parts))
 
 
 @dataclass(kw_only=True)
 class LiveLine:
     """A line in the output of a cell. Whatever becomes of the notebook, the run goes on."""
 
-    pipeline: str
+    run: RunProgress
     handle: Any
     """Of IPython: what it shows can be replaced."""
-    clock: Callable[[], float] = time.monotonic
-    _epoch: int | None = field(default=None, init=False)
-    _counts: Counter[str] = field(default_factory=Counter, init=False)
-    _watermark_us: int = field(default=BEGINNING, init=False)
-    _seen: deque[tuple[float, int]] = field(
-        default_factory=lambda: deque(maxlen=_EPOCHS_OF_RATE), init=False
-    )
-    """Moments, and rows until then."""
-    _shown_s: float = field(default=float("-inf"), init=False)
+    _shown_us: int | None = field(default=None, init=False)
 
-    def begin(self) -> None:
-        """Epochs are about to come."""
-        self._seen.append((self.clock(), 0))
-        self._show("running")
-
-    def took(self, result: EpochResult) -> None:
+    def took(self, report: EpochReport) -> None:
         """An epoch is committed."""
-        self._epoch, self._watermark_us = result.epoch, result.watermark_us
-        self._counts.update(result.counts)
-        self._seen.append((self.clock(), self._counts["rows"]))
-        if self.clock() - self._shown_s >= _PAUSE_S:
-            self._show("running")
+        self.run.took(report)
+        if self._shown_us is None or self.run.steady() - self._shown_us >= _PAUSE_US:
+            self.show("running")
 
-    def end(self, state: str) -> None:
-        """No more will come."""
-        self._show(state)
-
-    def progress(self, state: str) -> Progress:
-        """How far the run is."""
-        return Progress(
-            pipeline=self.pipeline,
-            state=state,
-            epoch=self._epoch,
-            counts=dict(self._counts),
-            rows_per_s=rate(self._seen),
-            watermark_us=self._watermark_us,
-        )
-
-    def _show(self, state: str) -> None:
-        self._shown_s = self.clock()
+    def show(self, state: State) -> None:
+        """Bring the line up to date."""
+        self._shown_us = self.run.steady()
         with suppress(Exception):
-            self.handle.update(self.progress(state))
-
-
-def rate(seen: deque[tuple[float, int]]) -> float | None:
-    """Rows per second between the first and the last of some moments.
-
-    >>> rate(deque([(1.0, 0), (2.0, 500), (3.0, 1000)]))
-    500.0
-    """
-    (first_s, before), (last_s, after) = (seen[0], seen[-1]) if seen else ((0.0, 0), (0.0, 0))
-    return (after - before) / (last_s - first_s) if last_s > first_s else None
+            self.handle.update(line_of(replace(self.run.status, state=state)))
 
 
 @contextmanager
@@ -131,23 +82,23 @@ def live_line(pipeline: str) -> Iterator[LiveLine | None]:
     if show is None:
         yield None
         return
-    starting = Progress(pipeline=pipeline, state="starting")
-    line = LiveLine(pipeline=pipeline, handle=show(starting, display_id=True))
+    run = RunProgress(status=RunStatus(pipeline=pipeline))
+    line = LiveLine(run=run, handle=show(line_of(run.status), display_id=True))
     try:
         yield line
     except BaseException:
-        line.end("failed")
+        line.show("failed")
         raise
-    line.end("ended")
+    line.show("ended")
 
 
 def with_line(line: LiveLine | None, on_epoch: OnEpoch | None) -> OnEpoch | None:
     """What to call for each epoch, so that the line is brought up to date too."""
     if line is None:
         return on_epoch
-    line.begin()
+    line.show("running")
 
-    def both(result: EpochResult) -> None:
+    def both(result: EpochReport) -> None:
         line.took(result)
         if on_epoch is not None:
             on_epoch(result)
@@ -173,7 +124,12 @@ def result_text(result: RunResult) -> str:
 def result_html(result: RunResult) -> str:
     """What a run came to, with its last epochs."""
     epochs = [
-        (each.epoch, f"{each.rows:,}", f"{each.seconds:.2f} s", text_of(each.watermark_us))
+        (
+            each.epoch,
+            f"{each.rows:,}",
+            elapsed_text(each.seconds * 1e6),
+            instant_text(each.watermark_us),
+        )
         for each in result.epochs[-_EPOCHS_SHOWN:]
     ]
     below = table_html(("epoch", "rows", "took", "watermark"), epochs) if epochs else ""
@@ -186,33 +142,9 @@ def _result_fields(result: RunResult) -> dict[str, object]:
         "epochs": f"{count}, the last is {result.epochs[-1].epoch}"
         if count
         else "none: nothing new",
-        **_counted(result.counts),
-        "watermark": _instant(result.watermark_us),
+        **usual_counts(result.counts),
+        "watermark": instant_text(result.watermark_us),
     }
     if result.stopped_by is None:
         return shown
     return {**shown, "stopped by": signal.Signals(result.stopped_by).name}
-
-
-def status_html(title: str, status: Status) -> str:
-    """Where a run stands."""
-    fields: dict[str, object] = {
-        "state": status.state,
-        "epoch": status.epoch,
-        **_counted(status.counts),
-        "watermark": _instant(status.watermark_us),
-        "held": f"{status.state_rows:,} rows, {bytes_text(status.state_bytes)}",
-    }
-    failed = {} if status.error is None else {"error": masked_text(str(status.error))}
-    return fields_html(title, {**fields, **failed})
-
-
-def _counted(counts: Mapping[str, int]) -> dict[str, str]:
-    """What became of rows: those that came in and went out, and what is not usual."""
-    usual = {name: counts.get(name, 0) for name in ("rows", "late", "rejected", "sent")}
-    unusual = {name: counts[name] for name in ("reassigned", "retracted") if counts.get(name)}
-    return {name: f"{count:,}" for name, count in {**usual, **unusual}.items()}
-
-
-def _instant(watermark_us: int | None) -> str:
-    return "none yet" if watermark_us is None else text_of(watermark_us)

@@ -173,6 +173,7 @@ def _engine(
             writers=standing.writers,
         ),
         folder=_folder(plan, standing, store, recovered),
+        last=last,
         epoch=recovered.epoch,
         offsets=dict(last.offsets) if last else {},
         watermark=_restored(plan, last),

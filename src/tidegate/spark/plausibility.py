@@ -24,9 +24,10 @@ from tidegate.core.admission import (
 from tidegate.core.event_times import US_OF_UNIT
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.errors import ConfigError, Problem
-from tidegate.eventtime import US_PER_SECOND, text_of
+from tidegate.eventtime import US_PER_SECOND
 from tidegate.pipeline import ARRIVAL, Pipeline, Source
 from tidegate.spark.orders import Example, Seen
+from tidegate.text import instant_text
 
 logger = logging.getLogger("tidegate")
 
@@ -208,14 +209,14 @@ def _implausible(source: Source, rows: SourceRows) -> str | None:
     hint = "is a count of another unit taken for seconds?"
     if source.event_time_unit is not None:
         hint = _unit_hint(source.event_time_unit, us // US_OF_UNIT[source.event_time_unit])
-    return f"all {rows.rows} event times are {where}, e.g. {text_of(us)}; hint: {hint}"
+    return f"all {rows.rows} event times are {where}, e.g. {instant_text(us)}; hint: {hint}"
 
 
 def _unit_hint(unit: str, count: int) -> str:
     """Name the unit that makes a plausible time of a count, if there is one."""
     for other, factor in US_OF_UNIT.items():
         if _is_plausible(count * factor):
-            return f"event_time_unit={other!r} makes {text_of(count * factor)} of {count}"
+            return f"event_time_unit={other!r} makes {instant_text(count * factor)} of {count}"
     return f"is {unit!r} the right event_time_unit?"
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
@@ -28,23 +28,21 @@ from tidegate.errors import (
     TidegateError,
     telling_line,
 )
-from tidegate.eventtime import BEGINNING, ClockJumps, now_us, steady_us
+from tidegate.eventtime import ClockJumps, now_us, steady_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.datatypes import DataType
-from tidegate.spark.engine import Engine
-from tidegate.spark.epochs import EpochResult, Planned
-from tidegate.spark.folding import Snapshot
+from tidegate.spark.engine import Engine, Planned
 from tidegate.spark.inputs import TransformFunction
-from tidegate.spark.notebook import live_line, result_html, result_text, status_html, with_line
+from tidegate.spark.layout import bytes_of, rows_of
+from tidegate.spark.notebook import live_line, result_html, result_text, with_line
 from tidegate.spark.opening import open_engine
 from tidegate.spark.reading import read_with_spark
 from tidegate.spark.session import epoch_session, spark_session
 from tidegate.spark.signals import answered_by
+from tidegate.spark.status import EpochReport, RunProgress, RunStatus, State, known_us
 from tidegate.targets.reading import read_target
 
 logger = logging.getLogger("tidegate")
-
-State = Literal["starting", "running", "waiting", "ended", "failed"]
 
 _REMEMBERED = 1000
 """Of so many epochs the results are kept."""
@@ -58,32 +56,12 @@ _MAY_PASS = (InconsistentEpoch, StoreUnavailable, BrokerUnavailable, TargetClaim
 """Errors of ours that another try may not meet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """Where a run stands."""
-
-    state: State
-    epoch: int
-    """The last one committed."""
-    counts: Mapping[str, int]
-    """Rows by what became of them, in this run."""
-    watermark_us: int | None
-    state_rows: int
-    state_bytes: int
-    worker_cache_bytes: int = 0
-    """The most memory in which a Python worker keeps state between epochs."""
-    error: BaseException | None = None
-
-    def _repr_html_(self) -> str:
-        return status_html("run", self)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
     """What a run came to."""
 
     pipeline: Pipeline
-    epochs: tuple[EpochResult, ...]
+    epochs: tuple[EpochReport, ...]
     """The last ones of the run."""
     counts: Mapping[str, int]
     watermark_us: int | None
@@ -131,51 +109,39 @@ class Run:
     spark: SparkSession
     """As it was when the run began: what takes over after a failure computes the same."""
     function: TransformFunction | None = None
-    on_epoch: Callable[[EpochResult], None] | None = None
+    on_epoch: Callable[[EpochReport], None] | None = None
     clock: Callable[[], int] = now_us
     steady: Callable[[], int] = steady_us
     """A clock that nobody sets."""
     _state: State = field(default="starting", init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
-    _epochs: deque[EpochResult] = field(
+    _epochs: deque[EpochReport] = field(
         default_factory=lambda: deque(maxlen=_REMEMBERED), init=False
     )
-    _counts: Counter[str] = field(default_factory=Counter, init=False)
-    _finishing: Future[EpochResult] | None = field(default=None, init=False)
+    _finishing: Future[EpochReport] | None = field(default=None, init=False)
     _error: BaseException | None = field(default=None, init=False)
-    _stands: Snapshot | EpochResult | None = field(default=None, init=False)
-    """What was found at the start, then the last epoch."""
-    _done: int = field(default=0, init=False)
+    _progress: RunProgress = field(init=False)
+    _opened: bool = field(default=False, init=False)
     _of_caller: Exception | None = field(default=None, init=False)
     """What `on_epoch` raised: nothing of ours, and taking over again does not help."""
     _thread: threading.Thread | None = field(default=None, init=False)
     _signal: int | None = field(default=None, init=False)
     _columns: Mapping[str, DataType] = field(default_factory=dict, init=False)
 
+    def __post_init__(self) -> None:
+        self._progress = RunProgress(
+            status=RunStatus(pipeline=self.pipeline.name), clock=self.clock, steady=self.steady
+        )
+
     def __repr__(self) -> str:
         return f"Run({self.pipeline.name!r}: {self._state})"
 
     def _repr_html_(self) -> str:
-        return status_html(f"run of {self.pipeline.name}", self.status())
+        return self.status()._repr_html_()
 
-    def status(self) -> Status:
+    def status(self) -> RunStatus:
         """Where the run stands now."""
-        stands = self._stands
-        return Status(
-            state=self._state,
-            epoch=stands.epoch if stands else 0,
-            counts=dict(self._counts),
-            watermark_us=self._watermark_us,
-            state_rows=stands.state_rows if stands else 0,
-            state_bytes=stands.state_bytes if stands else 0,
-            worker_cache_bytes=self._epochs[-1].worker_cache_bytes if self._epochs else 0,
-            error=self._error,
-        )
-
-    @property
-    def _watermark_us(self) -> int | None:
-        known = self._stands is not None and self._stands.watermark_us != BEGINNING
-        return self._stands.watermark_us if known and self._stands else None
+        return replace(self._progress.status, state=self._state, error=self._error)
 
     def stop(self, signal_number: int | None = None) -> None:
         """Finish the epoch that is running, and end."""
@@ -197,8 +163,8 @@ class Run:
         return RunResult(
             pipeline=self.pipeline,
             epochs=tuple(self._epochs),
-            counts=dict(self._counts),
-            watermark_us=self._watermark_us,
+            counts=self._progress.status.counts,
+            watermark_us=self._progress.status.watermark_us,
             stopped_by=self._signal,
             columns=self._columns,
         )
@@ -229,7 +195,7 @@ class Run:
     def _until_end(self) -> None:
         failures = 0
         while True:
-            before = self._done
+            before = self._progress.status.epochs
             try:
                 self._once()
             except Exception as error:
@@ -237,9 +203,9 @@ class Run:
                     raise
                 if error is self._of_caller:
                     raise
-                if self._stands is None and not isinstance(error, TargetClaimed):
+                if not self._opened and not isinstance(error, TargetClaimed):
                     raise  # it was never opened: that will not get better
-                failures = 1 if self._done > before else failures + 1
+                failures = 1 if self._progress.status.epochs > before else failures + 1
                 if failures > _TAKEOVERS:
                     raise
                 words = {"pipeline": self.pipeline.name, "failures": failures}
@@ -253,7 +219,14 @@ class Run:
         """Take the pipeline over and run epochs until the end, or until something fails."""
         engine = open_engine(self.pipeline, self.spark, self.settings, function=self.function)
         try:
-            self._stands, self._columns = engine.snapshot(), engine.plan.bound.output_schema
+            self._opened, self._columns = True, engine.plan.bound.output_schema
+            self._progress.status = replace(
+                self._progress.status,
+                epoch=engine.epoch,
+                watermark_us=known_us(engine.watermark.watermark_us),
+                state_rows=rows_of(engine.stacks),
+                state_bytes=bytes_of(engine.stacks),
+            )
             with ThreadPoolExecutor(2, thread_name_prefix="tidegate-epoch") as beside:
                 self._epochs_of(engine, beside)
             if self.settings.on_end == "flush" and not self._stopping.is_set():
@@ -314,16 +287,14 @@ class Run:
         self._stopping.wait(self.settings.poll_interval_ms / 1000)
         return True
 
-    def _took(self, result: EpochResult) -> None:
-        self._counts.update(result.counts)
-        self._epochs.append(result)
-        self._done += 1
-        self._stands = result
-        words = {"pipeline": self.pipeline.name, "epoch": result.epoch, **result.counts}
-        logger.info("epoch committed", extra={"watermark_us": result.watermark_us, **words})
+    def _took(self, report: EpochReport) -> None:
+        self._progress.took(report)
+        self._epochs.append(report)
+        words = {"pipeline": self.pipeline.name, "epoch": report.epoch, **report.counts}
+        logger.info("epoch committed", extra={"watermark_us": report.watermark_us, **words})
         if self.on_epoch is not None:
             try:
-                self.on_epoch(result)
+                self.on_epoch(report)
             except Exception as error:
                 self._of_caller = error
                 raise
@@ -334,7 +305,7 @@ def start(
     *,
     spark: SparkSession | None = None,
     function: TransformFunction | None = None,
-    on_epoch: Callable[[EpochResult], None] | None = None,
+    on_epoch: Callable[[EpochReport], None] | None = None,
     **settings: Any,
 ) -> Run:
     """Run a pipeline in the background; `settings` are those of `RunSettings`."""
@@ -352,7 +323,7 @@ def run(
     *,
     spark: SparkSession | None = None,
     function: TransformFunction | None = None,
-    on_epoch: Callable[[EpochResult], None] | None = None,
+    on_epoch: Callable[[EpochReport], None] | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run a pipeline to its end; SIGINT and SIGTERM finish the epoch and end the run.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tidegate.durability import PRIVATE_FILE
-from tidegate.eventtime import text_of
+from tidegate.text import instant_text
 
 _LONGEST_NOTE = 500
 _PAUSES_S = (0.005, 0.02, 0.05)
@@ -103,6 +103,6 @@ def _same_file(descriptor: int, path: Path) -> bool:
 
 
 def _note(descriptor: int) -> None:
-    since = text_of(time.time_ns() // 1_000)
+    since = instant_text(time.time_ns() // 1_000)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{this_process()} since {since}\n".encode(), 0)

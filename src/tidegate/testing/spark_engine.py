@@ -31,10 +31,10 @@ from tidegate.pipeline import (
 )
 from tidegate.sources import memory_stream
 from tidegate.spark.engine import Engine
-from tidegate.spark.epochs import EpochResult
 from tidegate.spark.opening import open_engine
 from tidegate.spark.plausibility import UNIT
 from tidegate.spark.session import spark_session
+from tidegate.spark.status import EpochReport
 from tidegate.targets import MemoryEpoch, memory_table
 from tidegate.testing.engines import Sent, rows_as_sent
 from tidegate.testing.window_case import EVENT_US
@@ -123,7 +123,7 @@ class _OnSpark:
         self._engine.close()
         self._folder.cleanup()
 
-    def _sent(self, result: EpochResult) -> Sent:
+    def _sent(self, result: EpochReport) -> Sent:
         watermark_us = self._engine.watermark.watermark_us
         main = _epoch_of(f"{self._name}.main", result.epoch)
         late = _epoch_of(f"{self._name}.{self._operator.late_channel}", result.epoch)

@@ -77,10 +77,11 @@ def test_a_run_says_what_each_epoch_came_to(home: Path) -> None:
     lines = result.stderr.splitlines()
     assert lines[0] == "sessions: starting"
     assert re.match(
-        r"epoch 1, 3 rows in .* watermark 2026-01-05 12:00:25.000, lag .*2 open", lines[1]
+        r"epoch 1, 3 rows in .* watermark 2026-01-05T12:00:25.000Z, lag .*2 open", lines[1]
     )
     assert re.fullmatch(
-        r"sessions: ended: 3 rows in 2 epochs, .* s, 2 sent to parquet sessions, 0 open", lines[-1]
+        r"sessions: ended: 3 rows in 2 epochs, [\d.]+ m?s, 2 sent to parquet sessions, 0 open",
+        lines[-1],
     )
     assert result.stdout == ""
     found = pl.read_parquet(home / "sessions").sort("user")
@@ -92,7 +93,7 @@ def test_a_run_goes_on_where_the_last_one_ended(home: Path) -> None:
     again = tidegate("run")
     assert again.stderr.splitlines()[-1] == "sessions: ended: nothing new to read"
     clicks(home / "clicks" / "2.json", [("ann", 40)])
-    assert "epoch 2, 1 rows" in tidegate("run").stderr
+    assert "epoch 2, 1 row in" in tidegate("run").stderr
 
 
 def test_json_lines_are_for_machines() -> None:
@@ -243,7 +244,7 @@ def test_a_first_run_without_usable_times_is_a_mistake_and_commits_nothing(
     (home / "clicks" / "2.json").write_text('{"at": "2026-01-05T12:00:00Z"}\n')
     with caplog.at_level("WARNING", "tidegate"):
         first = tidegate("run")
-    assert "epoch 1, 1 rows" in first.stderr
+    assert "epoch 1, 1 row" in first.stderr
     assert caplog.messages == [
         "source clicks: key column 'user' is NULL or missing in all of the first 1 rows; "
         "hint: `tidegate check` names declared columns that no row has"

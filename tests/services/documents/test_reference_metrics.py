@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from tidegate.cli import app
 from tidegate.core import admission
-from tidegate.spark.epochs import EpochResult
-from tidegate.spark.running import State, Status
+from tidegate.spark.status import EpochReport, RunStatus, State
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
 
@@ -131,7 +130,7 @@ def test_the_parts_of_time_are_those_on_the_page_in_their_order(
 
 
 @pytest.mark.parametrize(
-    ("heading", "kind"), [("## `EpochResult`", EpochResult), ("## `Status`", Status)]
+    ("heading", "kind"), [("## `EpochReport`", EpochReport), ("## `RunStatus`", RunStatus)]
 )
 def test_the_fields_of_a_result_are_those_on_the_page(heading: str, kind: type) -> None:
     properties = [name for name, value in vars(kind).items() if isinstance(value, property)]
@@ -140,7 +139,7 @@ def test_the_fields_of_a_result_are_those_on_the_page(heading: str, kind: type) 
 
 
 def test_the_states_of_a_run_are_those_on_the_page() -> None:
-    said_of = rows_of("## `Status`")["state"]
+    said_of = rows_of("## `RunStatus`")["state"]
     assert re.findall(r"`(\w+)`", said_of) == [*get_args(State)]
 
 

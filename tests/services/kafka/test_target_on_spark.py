@@ -22,7 +22,7 @@ from tests.services.kafka.kafka_topics import opened, seen
 from tidegate import Join, Target, memory_table
 from tidegate.errors import BrokerUnavailable, ConfigError, StateLost
 from tidegate.spark.checking import checked
-from tidegate.spark.epochs import EpochResult
+from tidegate.spark.status import EpochReport
 from tidegate.targets.kafka_transactions import Transactions
 from tidegate.targets.reading import read_target
 
@@ -197,7 +197,7 @@ def test_a_driver_that_wakes_late_and_claims_the_topic_does_not_end_its_successo
     )
     ends: list[str] = []
 
-    def wake(result: EpochResult) -> None:
+    def wake(result: EpochReport) -> None:
         """In another process, as it seems: this one knows nothing of its producer."""
         if result.epoch == 2:
             late = opened(kafka_server, name, pipeline=home.name)
@@ -282,7 +282,7 @@ def test_a_table_that_is_deleted_during_a_run_is_refused_by_the_next_one_too(
         watermark=lasts(0),
     )
 
-    def delete(result: EpochResult) -> None:
+    def delete(result: EpochReport) -> None:
         if result.epoch == 2:
             kafka_server.delete_topic(name)
             if again:

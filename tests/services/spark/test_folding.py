@@ -67,6 +67,11 @@ def epoch(
     engine.run(engine.poll(now_us=engine.folder.folded_us))
 
 
+def fold(engine: Engine) -> None:
+    assert engine.last is not None
+    engine.folder.fold(engine.last)
+
+
 def table(folder: Path) -> dict[str, list[Any]]:
     query = "SELECT group_key, state_blob FROM tidegate_streaming_state ORDER BY group_key"
     with sqlite3.connect(folder / "tidegate.db") as database:
@@ -76,7 +81,7 @@ def table(folder: Path) -> dict[str, list[Any]]:
 def test_one_row_a_key_holds_all_its_live_sessions(tmp_path: Path, spark: SparkSession) -> None:
     engine = opened(tmp_path, spark, SESSION)
     epoch(engine, (0, "ann", "a"), (5, "ann", "b"), (40, "ann", "c"), (3, None, "d"))
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     engine.close()
     found = table(tmp_path)
     assert list(found) == ['{"user":"ann"}', '{"user":null}']
@@ -94,9 +99,9 @@ def test_a_later_fold_changes_what_changed_and_drops_what_is_forgotten(
 ) -> None:
     engine = opened(tmp_path, spark, SESSION)
     epoch(engine, (0, "ann", "a"), (0, "bob", "a"), (100, "cid", "a"))
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     epoch(engine, (8, "bob", "b"), watermark_s=15)
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     engine.close()
     counts = {key: [each["n"] for each in windows] for key, windows in table(tmp_path).items()}
     assert counts == {'{"user":"bob"}': [2], '{"user":"cid"}': [1]}
@@ -108,9 +113,9 @@ def test_a_key_of_fixed_windows_has_them_all_however_they_came(
     tumbling = Window(kind="tumbling", width_ms=10_000, group_by=["user"], aggregations=[COUNT])
     engine = opened(tmp_path, spark, tumbling)
     epoch(engine, (0, "ann", "a"), (12, "ann", "a"), *((1, f"u{n}", "a") for n in range(50)))
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     epoch(engine, (25, "ann", "a"))
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     engine.close()
     starts = [each["window_start"] for each in table(tmp_path)['{"user":"ann"}']]
     assert sorted(starts) == [f"1970-01-01T00:00:{s}0.000000Z" for s in (0, 1, 2)]
@@ -122,10 +127,10 @@ def test_a_flush_empties_the_table_whatever_the_lateness(
     for_ever = SESSION.model_copy(update={"allowed_lateness_ms": "unbounded", "emit": "on_update"})
     engine = opened(tmp_path, spark, for_ever)
     epoch(engine, (0, "ann", "a"))
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     assert list(table(tmp_path)) == ['{"user":"ann"}']
     engine.flush(now_us=0)
-    engine.folder.fold(engine.snapshot())
+    fold(engine)
     engine.close()
     assert table(tmp_path) == {}
 

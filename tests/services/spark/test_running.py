@@ -36,13 +36,13 @@ from tidegate.spark.running import Run
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.spark.epochs import EpochResult
-    from tidegate.spark.running import RunResult, Status
+    from tidegate.spark.running import RunResult
+    from tidegate.spark.status import EpochReport, RunStatus
 
 LONG_S = 120
 
 
-def when(run: Run, reached: Callable[[Status], bool]) -> Status:
+def when(run: Run, reached: Callable[[RunStatus], bool]) -> RunStatus:
     """The status of a run once it is so; a run that fails, or takes for ever, fails the test."""
     tick, until = threading.Event(), time.monotonic() + LONG_S
     while not reached(status := run.status()):
@@ -53,7 +53,7 @@ def when(run: Run, reached: Callable[[Status], bool]) -> Status:
 
 
 def test_one_call_runs_a_pipeline(home: Home) -> None:
-    epochs: list[EpochResult] = []
+    epochs: list[EpochReport] = []
     result = run_streaming_pipeline(
         sources=home.memory(clicks(("ann", 1), ("ann", None)), home.name),
         window=sessions(),
@@ -157,7 +157,7 @@ def test_a_mistake_fails_a_background_run_with_the_error_itself(home: Home) -> N
 
 
 def test_an_error_of_a_callback_ends_the_run_and_what_is_committed_stays(home: Home) -> None:
-    def fails(epoch: EpochResult) -> None:
+    def fails(epoch: EpochReport) -> None:
         raise LookupError(f"after epoch {epoch.epoch}")
 
     pipeline = home.pipeline(home.memory(clicks(("ann", 1), ("ann", 50))))

@@ -22,31 +22,31 @@ from tidegate.cli.probes import Finding
 from tidegate.cli.progress import Lines, LiveScreen
 from tidegate.cli.state_text import folded_table, print_table, to_json
 from tidegate.cli.telling import fail, plain, say, say_json, told
-from tidegate.cli.watching import SourceView, View
 from tidegate.deadletters.listing import Letters
 from tidegate.deadletters.replay import ReplayPlan
+from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
+from tidegate.spark.status import EpochReport, RunStatus
 from tidegate.state.catalog import KeyState
 
 MARKUP = "[red][link=http://evil]"
 HOSTILE = f"\x1b[31m\x1b]8;;http://evil\x07{MARKUP}\x9b2J\r\u202e\u2028\x7f"
 
-VIEW = View(
+WATERMARKS = PipelineWatermark(sources={HOSTILE: SourceWatermark(watermark_us=0)}, watermark_us=0)
+REPORT = EpochReport(
     epoch=1,
-    epochs=1,
     rows=1,
-    rows_per_second=1,
-    epoch_rows=1,
-    epoch_seconds=1,
-    watermark_us=0,
-    sources={HOSTILE: SourceView(watermark_us=0, lag_us=0, idle=True)},
-    open=1,
     counts={},
+    watermark_us=0,
+    watermarks=WATERMARKS,
+    state_rows=1,
     state_bytes=1,
+    open=1,
     worker_cache_bytes=1,
+    seconds=1,
     parts={},
-    elapsed_s=1,
 )
+STATUS = RunStatus(pipeline=HOSTILE, lag_us={HOSTILE: 0}, last=REPORT)
 
 
 def letters(to: Console) -> None:
@@ -76,7 +76,7 @@ def epochs(to: Console) -> None:
         screen = LiveScreen(live)
         screen.began(HOSTILE)
         live.refresh()
-        screen.moved(VIEW)
+        screen.moved(STATUS, REPORT)
 
 
 @pytest.mark.parametrize("width", [10_000, 40], ids=["wide", "narrow"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tidegate.cli.report import Report, report_html
 from tidegate.core.watermark import PipelineWatermark
-from tidegate.spark.epochs import EpochResult
+from tidegate.spark.status import EpochReport
 
 S = 1_000_000
 NINE = 1_772_442_000 * S
@@ -39,9 +39,9 @@ CLICK: Final = pl.Schema(
 HOSTILE = "\"><img src=x onerror='alert(1)'></svg><script>alert(2)</script>\x00&"
 
 
-def _epoch(epoch: int, seconds: float = 0.2, rows: int = 100) -> EpochResult:
+def _epoch(epoch: int, seconds: float = 0.2, rows: int = 100) -> EpochReport:
     watermark_us = NINE + epoch * 10 * S
-    return EpochResult(
+    return EpochReport(
         epoch=epoch,
         rows=rows,
         counts={"late": 1},
@@ -288,7 +288,7 @@ EPOCHS = st.builds(
     clicks=st.lists(st.tuples(SECONDS, SECONDS, st.booleans()), min_size=1, max_size=5),
 )
 def test_whatever_the_runs_came_to_the_charts_are_well_formed(
-    sessions: list[Session], attempts: list[list[EpochResult]], clicks: list[Click]
+    sessions: list[Session], attempts: list[list[EpochReport]], clicks: list[Click]
 ) -> None:
     report = replace(
         REPORT, sessions=_sessions(*sessions), attempts=attempts, clicks=_clicks(*clicks)

@@ -13,7 +13,6 @@ from tests.unit.pipeline.examples import (
     tumbling,
 )
 from tidegate.pipeline import Pipeline
-from tidegate.pipeline.explain import bytes_text, duration_text
 
 WHOLE = """\
 pipeline visits
@@ -195,24 +194,3 @@ def test_a_chain_is_explained_operator_by_operator() -> None:
     text = _explained(window=UNSET, operators=[session(id="a"), tumbling(id="b")])
     assert "operator a\n  reads     clicks\n" in text
     assert "operator b\n  reads     a\n" in text
-
-
-@pytest.mark.parametrize(
-    ("ms", "text"),
-    [
-        (1, "1 ms"),
-        (1_500, "1 s 500 ms"),
-        (60_000, "1 min"),
-        (3_661_000, "1 h 1 min 1 s"),
-        (172_800_000, "2 d"),
-    ],
-)
-def test_durations_are_written_for_people(ms: int, text: str) -> None:
-    assert duration_text(ms) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(999, "999 bytes"), (1_000, "1 kB"), (2_500_000_000, "2.5 GB")]
-)
-def test_sizes_are_written_for_people(count: int, text: str) -> None:
-    assert bytes_text(count) == text

@@ -1,14 +1,43 @@
-"""What an engine makes of a target that refuses it: whether somebody else has the pipeline."""
+"""What an engine reports, and what it makes of a target that refuses it."""
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tidegate.core.watermark import PipelineWatermark
 from tidegate.errors import LostLease, StateLost, TargetClaimed, TidegateError
-from tidegate.spark.engine import Engine
+from tidegate.spark.engine import Engine, Planned, Stepped, _report
+from tidegate.spark.orders import Saw, ShardReport
+from tidegate.state.protocol import Entry, Manifest, Part, Stacks
+
+PART = Part(name="1-1-a-segment", bytes=70, checksum=0, rows=7)
+STACKS = ((Entry(part=PART, first_group=0, end_group=256),),)
+
+
+def test_the_report_of_an_epoch_has_numbers_and_no_segments() -> None:
+    saw = Saw(seen_digest="", watermarks_digest="")
+    reports = [
+        ShardReport(shard=0, attempt="a", saw=saw, worker_cache_bytes=size) for size in (5, 9)
+    ]
+    state = {"window": Stacks(shards=STACKS)}
+    stepped = Stepped(
+        planned=Planned(number=1, now_us=0),
+        reports=tuple(reports),
+        open=None,
+        manifest=Manifest(epoch=1, offsets={}, watermarks={}, state=state, counts={"rows": 3}),
+        watermark=PipelineWatermark(),
+        seconds={"plan": 0.25},
+    )
+    seconds = {"commit": 0.5, "plan": 0.25, "job": 1.0}
+    report = _report(stepped, STACKS, seconds)
+    assert (report.rows, report.state_rows, report.state_bytes) == (3, 7, 70)
+    assert report.worker_cache_bytes == 9
+    assert list(report.parts) == ["plan", "job", "shuffle", "commit"]
+    assert b"segment" not in pickle.dumps(report)
 
 
 def engine(*, ours: bool) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,18 @@ from tests.unit.pipeline.examples import pipeline
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Pipeline
-from tidegate.spark.epochs import EpochResult
-from tidegate.spark.notebook import LiveLine, Progress, display_of_kernel, live_line, with_line
-from tidegate.spark.running import RunResult, Status
+from tidegate.spark.notebook import (
+    Line,
+    LiveLine,
+    display_of_kernel,
+    line_of,
+    live_line,
+    with_line,
+)
+from tidegate.spark.running import RunResult
+from tidegate.spark.status import EpochReport, RunProgress, RunStatus
 
+S = 1_000_000
 NOON_US = 1_767_614_400_000_000
 VISITS = Pipeline.from_dict(pipeline())
 
@@ -27,20 +36,20 @@ class Handle:
     def __init__(self) -> None:
         self.shown: list[str] = []
 
-    def update(self, progress: Progress) -> None:
-        self.shown.append(str(progress))
+    def update(self, line: Line) -> None:
+        self.shown.append(str(line))
 
 
 class Clock:
     def __init__(self) -> None:
-        self.now_s = 100.0
+        self.now_us = 100 * S
 
-    def __call__(self) -> float:
-        return self.now_s
+    def __call__(self) -> int:
+        return self.now_us
 
 
-def epoch(number: int, rows: int = 1000, late: int = 0) -> EpochResult:
-    return EpochResult(
+def epoch(number: int, rows: int = 1000, late: int = 0) -> EpochReport:
+    return EpochReport(
         epoch=number,
         rows=rows,
         counts={"rows": rows, "late": late, "sent": 7, "accepted": rows - late},
@@ -52,6 +61,12 @@ def epoch(number: int, rows: int = 1000, late: int = 0) -> EpochResult:
         worker_cache_bytes=0,
         seconds=0.25,
         parts={},
+    )
+
+
+def live(handle: object, clock: Clock) -> LiveLine:
+    return LiveLine(
+        run=RunProgress(status=RunStatus(pipeline="visits"), steady=clock), handle=handle
     )
 
 
@@ -67,32 +82,32 @@ def result(**parts: Any) -> RunResult:
 
 def test_a_line_says_epoch_rows_speed_watermark_and_late_rows() -> None:
     handle, clock = Handle(), Clock()
-    line = LiveLine(pipeline="visits", handle=handle, clock=clock)
-    line.begin()
-    clock.now_s += 2
+    line = live(handle, clock)
+    line.show("running")
+    clock.now_us += 2 * S
     line.took(epoch(1, rows=1000))
-    clock.now_s += 2
+    clock.now_us += 2 * S
     line.took(epoch(2, rows=3000, late=5))
-    line.end("ended")
+    line.show("ended")
     assert handle.shown == [
         "visits · running",
-        "visits · running · epoch 1 · 1,000 rows · 500 rows/s"
+        "visits · running · epoch 1 · 1,000 rows · 4,000 rows/s"
         " · watermark 2026-01-05T12:00:00.000Z · 0 late",
-        "visits · running · epoch 2 · 4,000 rows · 1,000 rows/s"
+        "visits · running · epoch 2 · 4,000 rows · 1,778 rows/s"
         " · watermark 2026-01-05T12:00:00.000Z · 5 late",
-        "visits · ended · epoch 2 · 4,000 rows · 1,000 rows/s"
+        "visits · ended · epoch 2 · 4,000 rows · 1,778 rows/s"
         " · watermark 2026-01-05T12:00:00.000Z · 5 late",
     ]
 
 
 def test_a_line_is_not_replaced_faster_than_people_read() -> None:
     handle, clock = Handle(), Clock()
-    line = LiveLine(pipeline="visits", handle=handle, clock=clock)
-    line.begin()
+    line = live(handle, clock)
+    line.show("running")
     for number in range(1, 11):
-        clock.now_s += 0.0625
+        clock.now_us += 62_500
         line.took(epoch(number))
-    line.end("ended")
+    line.show("ended")
     assert [each.split(" · ")[1:3] for each in handle.shown[1:]] == [
         ["running", "epoch 4"],
         ["running", "epoch 8"],
@@ -100,24 +115,13 @@ def test_a_line_is_not_replaced_faster_than_people_read() -> None:
     ]
 
 
-def test_the_speed_is_that_of_the_last_epochs() -> None:
-    clock = Clock()
-    line = LiveLine(pipeline="visits", handle=Handle(), clock=clock)
-    line.begin()
-    clock.now_s += 1000
-    for number in range(1, 12):
-        clock.now_s += 1
-        line.took(epoch(number, rows=1000))
-    assert line.progress("running").rows_per_s == 1000
-
-
 def test_a_notebook_that_is_gone_does_not_stop_the_run() -> None:
     class Gone:
         def update(self, _: object) -> None:
             raise OSError("closed")
 
-    called: list[EpochResult] = []
-    line = LiveLine(pipeline="visits", handle=Gone())
+    called: list[EpochReport] = []
+    line = live(Gone(), Clock())
     both = with_line(line, called.append)
     assert both is not None
     both(epoch(1))
@@ -125,12 +129,13 @@ def test_a_notebook_that_is_gone_does_not_stop_the_run() -> None:
 
 
 def test_before_the_first_row_there_is_no_watermark() -> None:
-    progress = Progress(pipeline="v", state="running", epoch=1, watermark_us=BEGINNING)
-    assert str(progress) == "v · running · epoch 1 · 0 rows · no watermark yet · 0 late"
+    progress = RunProgress(status=RunStatus(pipeline="v", state="running"))
+    line = line_of(progress.took(replace(epoch(1, rows=0), watermark_us=BEGINNING)))
+    assert line == "v · running · epoch 1 · 0 rows · 0 rows/s · watermark none yet · 0 late"
 
 
 def test_a_line_is_escaped() -> None:
-    html = Progress(pipeline="<b>", state="starting")._repr_html_()
+    html = line_of(RunStatus(pipeline="<b>"))._repr_html_()
     assert "&lt;b&gt; · starting" in html
 
 
@@ -142,10 +147,10 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[Handle]:
     """IPython as it is loaded in a kernel; the handles of what is displayed."""
     handles: list[Handle] = []
 
-    def display(progress: Progress, *, display_id: bool) -> Handle:
+    def display(line: Line, *, display_id: bool) -> Handle:
         assert display_id
         handles.append(Handle())
-        handles[-1].update(progress)
+        handles[-1].update(line)
         return handles[-1]
 
     ipython, module = ModuleType("IPython"), ModuleType("IPython.display")
@@ -219,7 +224,8 @@ def test_a_result_shows_its_last_epochs() -> None:
 
 
 def test_a_status_shows_what_is_held_and_no_secret_of_an_error() -> None:
-    status = Status(
+    status = RunStatus(
+        pipeline="visits",
         state="failed",
         epoch=7,
         counts={"rows": 1_000_000, "retracted": 3},

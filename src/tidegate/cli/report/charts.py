@@ -22,12 +22,12 @@ from tidegate.cli.report.svg import (
     ticks,
     title,
 )
-from tidegate.cli.report.words import clock_text, count_text, elapsed_text
+from tidegate.text import clock_text, count_text, elapsed_text
 
 if TYPE_CHECKING:
-    from tidegate.spark.epochs import EpochResult
+    from tidegate.spark.status import EpochReport
 
-Attempts = Sequence[Sequence["EpochResult"]]
+Attempts = Sequence[Sequence["EpochReport"]]
 """The epochs of each process."""
 
 _LANES: Final = 24
@@ -225,14 +225,14 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """Parts of an epoch as people think of them, from the bottom of a bar to its top."""
 
 
-def grouped(epoch: EpochResult) -> dict[str, float]:
+def grouped(epoch: EpochReport) -> dict[str, float]:
     """The seconds of an epoch by group; what no part tells is `other`."""
     known = {name: sum(epoch.parts.get(each, 0.0) for each in GROUPS[name]) for name in GROUPS}
     rest = epoch.seconds - sum(known.values())
     return {**known, "other": rest if rest > 0.02 * epoch.seconds else 0.0}
 
 
-def warm(attempts: Attempts) -> list[EpochResult]:
+def warm(attempts: Attempts) -> list[EpochReport]:
     """Without the first of each process, which waits for Spark, unless there are no others."""
     found = [each for epochs in attempts for each in epochs[1:]]
     return found or [each for epochs in attempts for each in epochs]
@@ -268,7 +268,7 @@ def epochs(attempts: Attempts) -> str:
     return chart("epochs", "throughput and time of each epoch", bottom + 38, *marks)
 
 
-def _rate(epoch: EpochResult) -> float:
+def _rate(epoch: EpochReport) -> float:
     return epoch.rows / epoch.seconds if epoch.seconds else 0.0
 
 
@@ -288,7 +288,7 @@ def _axis(scale: Scale, name: str, texts: Sequence[str], about: int) -> Iterator
     yield line(0, scale.begin, 100, scale.begin, "axis")
 
 
-def _epoch(epoch: EpochResult, x: float, width: float, rate: Scale, time: Scale) -> Iterator[str]:
+def _epoch(epoch: EpochReport, x: float, width: float, rate: Scale, time: Scale) -> Iterator[str]:
     spent = {name: seconds for name, seconds in grouped(epoch).items() if seconds}
     lines = [
         f"epoch {epoch.epoch}: {count_text(epoch.rows, 'clicks')} in "

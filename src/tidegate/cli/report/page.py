@@ -19,7 +19,7 @@ from tidegate.cli.report.charts import (
     warm,
 )
 from tidegate.cli.report.svg import element, escaped
-from tidegate.cli.report.words import clock_text, count_text, elapsed_text
+from tidegate.text import clock_text, count_text, elapsed_text
 
 _LONGEST: Final = 12
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
