@@ -31,7 +31,7 @@ from tidegate.spark import job
 from tidegate.spark.counting import OpenCount
 from tidegate.spark.folding import Folder
 from tidegate.spark.holdups import Holdups, warn_of_holdups
-from tidegate.spark.inputs import Input, PolledInput
+from tidegate.spark.inputs import Input
 from tidegate.spark.layout import bytes_of, rows_of, stepped
 from tidegate.spark.limits import KeyBound, check_limits, warn_of_hot_keys
 from tidegate.spark.orders import ShardReport, Standing, StepOrder
@@ -63,7 +63,8 @@ class Planned:
     now_us: int
     arrival_us: int | None = None
     """The event time of rows by `event_time = "arrival"`; None: no source has it."""
-    polled: Mapping[str, PolledInput] = field(default_factory=dict)
+    feeds: Mapping[str, job.Feed] = field(default_factory=dict)
+    """By source."""
     side: job.MapSide | None = None
     """The part of the job in front of the shuffle, where there is something to read."""
     seconds: float = 0.0
@@ -71,17 +72,18 @@ class Planned:
     @property
     def unread(self) -> bool:
         """Whether a source has more than this epoch takes."""
-        return any(each.unread for each in self.polled.values())
+        return any(each.polled.unread for each in self.feeds.values())
 
     @property
     def empty(self) -> bool:
         """Whether no source brings anything, or says what has to be committed."""
-        return self.side is None and not any(each.worth_an_epoch for each in self.polled.values())
+        worth = (each.polled.worth_an_epoch for each in self.feeds.values())
+        return self.side is None and not any(worth)
 
     @property
     def stated_us(self) -> dict[str, int]:
         """The watermarks that sources state themselves."""
-        stated = {name: each.stated_us for name, each in self.polled.items()}
+        stated = {name: each.polled.watermark_us for name, each in self.feeds.items()}
         return {name: us for name, us in stated.items() if us is not None}
 
 
@@ -139,17 +141,17 @@ class Engine:
             self._begin(now_us)
         room = max(1, self.settings.max_rows_per_epoch // len(self.inputs))
         slices = max(1, min(self.standing.shards, room // _ROWS_WORTH_A_TASK))
-        polled = {
+        feeds = {
             name: each.poll(offsets.get(name), max_rows=room, slices=slices, now_us=now_us)
             for name, each in self.inputs.items()
         }
-        feeds = [feed for each in polled.values() for feed in each.feeds]
+        brought = [each for each in feeds.values() if each.brings_rows]
         planned = Planned(
             number=number,
             now_us=now_us,
             arrival_us=arrival_us,
-            polled=polled,
-            side=self._map_side(number, now_us, feeds, arrival_us) if feeds else None,
+            feeds=feeds,
+            side=self._map_side(number, now_us, brought, arrival_us) if brought else None,
         )
         return replace(planned, seconds=time.perf_counter() - began)
 
@@ -178,8 +180,7 @@ class Engine:
         return job.map_side(self.spark, packed, number, now_us, feeds, arrival_us)
 
     def _offsets_after(self, planned: Planned) -> dict[str, Offset]:
-        until = {name: each.until for name, each in planned.polled.items()}
-        return {**self.offsets, **{name: each for name, each in until.items() if each is not None}}
+        return {**self.offsets, **{name: each.polled.until for name, each in planned.feeds.items()}}
 
     def clock_set(self, by_us: int) -> None:
         """The clock of this machine was set, forwards or back: no source was silent longer."""
@@ -196,13 +197,14 @@ class Engine:
     def _polled(self, planned: Planned) -> PipelineWatermark:
         """Only a run that goes on can see that a source is idle: an end is no silence."""
         watermark, found = self.watermark, dict[str, bool]()
-        for name, each in planned.polled.items():
-            if each.partitions is not None:
-                watermark = watermark.parted(name, each.partitions)
-            if each.partitions:
-                found |= {partition_key(name, p): any_ for p, any_ in each.partitions.items()}
+        for name, each in planned.feeds.items():
+            partitions = each.polled.found
+            if partitions is not None:
+                watermark = watermark.parted(name, partitions)
+            if partitions:
+                found |= {partition_key(name, p): any_ for p, any_ in partitions.items()}
             else:
-                found[name] = each.found
+                found[name] = each.brings_rows or each.polled.unread
         outcomes = {name: Poll.FOUND if any_ else Poll.NOTHING for name, any_ in found.items()}
         if self.settings.mode == "available_now":
             outcomes = {name: poll for name, poll in outcomes.items() if poll == Poll.FOUND}
@@ -366,7 +368,7 @@ class Engine:
         return watermark
 
     def _manifest(self, planned: Planned, reports: Sequence[ShardReport]) -> Manifest:
-        discovered = {n: p.discovered for n, p in planned.polled.items() if p.discovered}
+        found = {name: each.polled.discovered for name, each in planned.feeds.items()}
         return Manifest(
             epoch=planned.number,
             offsets=self._offsets_after(planned),
@@ -374,7 +376,7 @@ class Engine:
             state={self.standing.operator_id: Stacks(shards=stepped(self.stacks, reports))},
             outputs=tuple(output for report in reports for output in report.outputs),
             targets=places_of(self.standing.writers),
-            discovered=discovered,
+            discovered={name: entries for name, entries in found.items() if entries},
             counts=_counts(planned, reports),
             committed_us=planned.now_us,
             arrival_us=planned.arrival_us,
@@ -413,7 +415,7 @@ def arrival_after(arrival_us: int | None, now_us: int) -> int | None:
 
 def _counts(planned: Planned, reports: Sequence[ShardReport]) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    if lost := sum(each.lost for each in planned.polled.values()):
+    if lost := sum(each.polled.lost for each in planned.feeds.values()):
         counts["lost"] = lost
     for report in reports:
         counts.update(report.counts)

@@ -1,12 +1,12 @@
 """Sources as the engine sees them: polled for the rows of an epoch, with their transforms.
 
-SourceReader | Spark format -> transform -> [Feed of an epoch]
+SourceReader -> Polled | Spark format -> transform -> [Feed of an epoch]
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Protocol
@@ -34,7 +34,7 @@ from tidegate.sources.protocol import (
 )
 from tidegate.spark.entry import Task
 from tidegate.spark.job import Feed, numbered
-from tidegate.spark.orders import PlannedSlice, ReadOrder, ordered
+from tidegate.spark.orders import ReadOrder, ordered
 from tidegate.spark.transforms import Transform, check_gives_rows, checked_transform
 
 TransformFunction = Callable[[DataFrame], DataFrame]
@@ -61,25 +61,6 @@ class Traits:
     """What is known of such rows, with types."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolledInput:
-    """What one source brings into an epoch, and where that leaves it."""
-
-    feeds: tuple[Feed, ...] = ()
-    until: Offset | None = None
-    """None: as before."""
-    unread: bool = False
-    found: bool = False
-    partitions: Mapping[int, bool] | None = None
-    """Where each partition has a watermark: whether anything was found in it."""
-    discovered: tuple[LogEntry, ...] = ()
-    stated_us: int | None = None
-    lost: int = 0
-    """Rows that are gone, and that the source does without."""
-    worth_an_epoch: bool = False
-    """Whether this has to be committed, also without a row."""
-
-
 class Input(Protocol):
     """One source of a running pipeline."""
 
@@ -92,8 +73,8 @@ class Input(Protocol):
         """The columns that operators see, with their Spark SQL types."""
         ...
 
-    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
-        """The next rows after `since`."""
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Feed:
+        """The next rows after `since`; through a transform a slice is a partition of Spark's."""
         ...
 
     def end_at(self, now_us: int) -> None:
@@ -181,29 +162,13 @@ class NativeInput:
         check_gives_rows(made)
         return known_types(made.schema)
 
-    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Feed:
         """See `Input`."""
         polled = self.reader.poll(since, max_rows=max_rows, slices=slices, now_us=now_us)
-        return PolledInput(
-            feeds=tuple(self._feeds(polled)) if polled.slices else (),
-            until=polled.until,
-            unread=polled.unread,
-            found=bool(polled.slices) or polled.unread,
-            partitions=polled.found,
-            discovered=polled.discovered,
-            stated_us=polled.watermark_us,
-            lost=polled.lost,
-            worth_an_epoch=polled.worth_an_epoch,
-        )
-
-    def _feeds(self, polled: Polled) -> Iterator[Feed]:
-        """The slices of a poll; through a transform each is a partition of Spark's."""
-        planned = tuple(PlannedSlice(source=self.place, slice=each) for each in polled.slices)
-        if self.transform.empty:
-            yield Feed(source=self.place, slices=planned, tasks=polled.tasks)
-            return
+        if self.transform.empty or not polled.slices:
+            return Feed(source=self.place, polled=polled)
         frame = known_columns(self.transform(self._rows(polled.slices)))
-        yield Feed(source=self.place, slices=planned, frame=frame)
+        return Feed(source=self.place, polled=polled, frame=frame)
 
     def end_at(self, now_us: int) -> None:
         """See `Input`."""
@@ -309,19 +274,19 @@ class TableInput(_OfSpark):
         """See `Input`."""
         return known_types(checked_transform(self.transform, self._table()).schema)
 
-    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Feed:
         """See `Input`."""
-        if since is not None:
-            if since != _READ:
-                raise SourceChanged(
-                    f"source {self.source.name!r} is read as a whole, once; the state has "
-                    f"{dict(since)} as its offset, from a run that read it in another way\n"
-                    "  hint: start over: pipeline.reset() or `tidegate state reset`"
-                )
-            return PolledInput()
-        rows = known_columns(self.transform(self._table()))
-        feed = Feed(source=self.place, frame=rows)
-        return PolledInput(feeds=(feed,), until=_READ, found=True)
+        polled = Polled(slices=(), until=_READ, unread=False)
+        if since is None:
+            rows = known_columns(self.transform(self._table()))
+            return Feed(source=self.place, polled=polled, frame=rows)
+        if since != _READ:
+            raise SourceChanged(
+                f"source {self.source.name!r} is read as a whole, once; the state has "
+                f"{dict(since)} as its offset, from a run that read it in another way\n"
+                "  hint: start over: pipeline.reset() or `tidegate state reset`"
+            )
+        return Feed(source=self.place, polled=polled)
 
 
 @dataclass(kw_only=True)
@@ -337,11 +302,11 @@ class BatchInput(_OfSpark):
         """See `Input`."""
         return known_types(checked_transform(self.transform, self.frame).schema)
 
-    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> PolledInput:
+    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Feed:
         """See `Input`."""
         rows = known_columns(self.transform(self.frame))
-        feed = Feed(source=self.place, frame=rows)
-        return PolledInput(feeds=(feed,), until={"batch": self.batch_id}, found=True)
+        polled = Polled(slices=(), until={"batch": self.batch_id}, unread=False)
+        return Feed(source=self.place, polled=polled, frame=rows)
 
 
 def known_types(schema: StructType) -> dict[str, str]:

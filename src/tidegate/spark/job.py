@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from tidegate.errors import InconsistentEpoch, UnreadableSource
+from tidegate.sources.protocol import Polled
 from tidegate.spark.entry import Task, told_error
 from tidegate.spark.orders import (
     MapOrder,
@@ -49,19 +50,17 @@ class Feed:
     """What one source brings into an epoch.
 
     Slices alone are read and mapped in one task. With a `frame`, Spark makes the rows: out of
-    `slices` where there are some, else in partitions that only it knows.
+    slices where there are some, else in partitions that only it knows.
     """
 
     source: int
-    slices: tuple[PlannedSlice, ...] = ()
+    polled: Polled
     frame: DataFrame | None = None
-    tasks: tuple[tuple[int, ...], ...] | None = None
-    """Which slices, by their places, one task reads; None: a task for each."""
 
     @property
-    def nothing(self) -> bool:
-        """Whether nothing is read at all."""
-        return not self.slices and self.frame is None
+    def brings_rows(self) -> bool:
+        """Whether there is anything to read in this epoch."""
+        return bool(self.polled.slices) or self.frame is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +85,19 @@ def map_side(
     of one partition each become one in a union, so that nobody could tell their slices apart: one
     of two, of which one is empty, goes before them.
     """
-    read = [feed for feed in feeds if feed.frame is None and feed.slices]
-    framed = [feed for feed in feeds if feed.frame is not None]
-    if not read and (len(framed) > 1 or not any(feed.slices for feed in framed)):
-        read = [Feed(source=0, slices=(PlannedSlice(source=0, slice=None),))]
+    read = [feed for feed in feeds if feed.frame is None and feed.polled.slices]
+    framed = [(feed, feed.frame) for feed in feeds if feed.frame is not None]
+    empty_slice = not read and (len(framed) > 1 or not any(f.polled.slices for f, _ in framed))
     sides, first, partition, known = [], 0, 0, True
-    if read:
+    if read or empty_slice:
         order = _map_order(standing, now_us, read, arrival_us)
-        session = framed[0].frame.sparkSession if framed and framed[0].frame else spark
+        session = framed[0][1].sparkSession if framed else spark
         partition = len(order.tasks) + bool(framed)
         numbers = numbered(session, len(order.tasks), partition)
         sides.append(numbers.mapInArrow(Task("map_task:map_slices", ordered(order)), SCHEMA))
         first = len(order.slices)
-    for feed in sorted(framed, key=lambda each: not each.slices):
+    for feed, frame in sorted(framed, key=lambda each: not each[0].polled.slices):
+        slices = feed.polled.slices
         rows = RowsOrder(
             standing=standing,
             now_us=now_us,
@@ -107,12 +106,12 @@ def map_side(
             source=feed.source,
             first_slice=first,
             first_partition=partition,
-            slices=feed.slices or None,
+            slices=slices or None,
         )
         task = Task("map_task:map_rows", ordered(rows))
-        sides.append(feed.frame.mapInArrow(task, SCHEMA))  # type: ignore[union-attr]
-        first, known = first + len(feed.slices), known and bool(feed.slices)
-        partition += len(feed.slices)
+        sides.append(frame.mapInArrow(task, SCHEMA))
+        first, known = first + len(slices), known and bool(slices)
+        partition += len(slices)
     together = reduce(DataFrame.union, sides)
     return MapSide(rows=together, slices=frozenset(range(first)) if known else None)
 
@@ -120,13 +119,19 @@ def map_side(
 def _map_order(
     standing: bytes, now_us: int, feeds: Sequence[Feed], arrival_us: int | None = None
 ) -> MapOrder:
-    """The slices of all feeds, numbered through, and the tasks that read them."""
+    """The slices of all feeds, numbered through, and the tasks that read them.
+
+    Without any there is one without rows.
+    """
     slices: list[PlannedSlice] = []
     tasks: list[tuple[int, ...]] = []
     for feed in feeds:
-        of_feed = feed.tasks or tuple((place,) for place, _ in enumerate(feed.slices))
+        polled = feed.polled
+        of_feed = polled.tasks or tuple((place,) for place, _ in enumerate(polled.slices))
         tasks += [tuple(len(slices) + place for place in places) for places in of_feed]
-        slices += feed.slices
+        slices += [PlannedSlice(source=feed.source, slice=each) for each in polled.slices]
+    if not slices:
+        slices, tasks = [PlannedSlice(source=0, slice=None)], [(0,)]
     return MapOrder(
         standing=standing,
         now_us=now_us,

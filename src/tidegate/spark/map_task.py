@@ -87,7 +87,7 @@ def map_rows(order: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     if plan.slices is None:
         numbers = _of_spark(plan.epoch, number)
     else:
-        numbers = numbering(plan.slices[place].slice, transformed=True)
+        numbers = numbering(plan.slices[place], transformed=True)
     with stopwatch.part("read"):
         rows, (height,) = _one_frame([[pl.DataFrame(_in_utc(batch)) for batch in batches]])
         undecoded = taken_over(place) if source.handed_over else None

@@ -202,7 +202,7 @@ class RowsOrder:
     """The number of the first of its slices in the whole epoch."""
     first_partition: int
     """Which of Spark's partitions that is."""
-    slices: tuple[PlannedSlice, ...] | None
+    slices: tuple[Slice, ...] | None
     arrival_us: int | None = None
     """As in `StepOrder`."""
 

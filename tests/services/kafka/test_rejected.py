@@ -16,7 +16,7 @@ from tidegate import Pipeline, Source, StateStore, Target, Watermark
 from tidegate.sources import kafka_slices
 from tidegate.spark import map_task
 from tidegate.spark.job import Feed, _map_order
-from tidegate.spark.orders import PlannedSlice, Standing
+from tidegate.spark.orders import Standing
 from tidegate.spark.planning import plan_of, standing_order
 from tidegate.spark.wire import table_of
 from tidegate.state.library import library_version
@@ -55,8 +55,7 @@ def standing(topics: Topics) -> Standing:
 def mapped(order: Standing, topics: Topics) -> list[pa.RecordBatch]:
     """What the tasks of a poll send."""
     polled = topics.poll()
-    planned = tuple(PlannedSlice(source=0, slice=each) for each in polled.slices)
-    feed = Feed(source=0, slices=planned, tasks=polled.tasks)
+    feed = Feed(source=0, polled=polled)
     numbers = pa.RecordBatch.from_pydict({"id": [*range(len(polled.tasks or ()))]})
     plan = _map_order(order.packed, 60_000_000, [feed])
     return [*map_task.map_slices(pickle.dumps(plan), iter([numbers]))]

@@ -18,7 +18,7 @@ from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InconsistentEpoch
 from tidegate.pipeline import Aggregation, Join, Window
 from tidegate.sources.memory import MemorySlice
-from tidegate.sources.protocol import ReadTogether, Slice
+from tidegate.sources.protocol import Polled, ReadTogether, Slice
 from tidegate.spark import handover, map_task
 from tidegate.spark.job import Feed, _map_order
 from tidegate.spark.orders import (
@@ -138,8 +138,10 @@ def came(order: MapOrder, expecting: int) -> Arrived:
     return arrived(batches, ["letter"], frozenset(range(expecting)))
 
 
-def planned(*slices: Letters) -> tuple[PlannedSlice, ...]:
-    return tuple(PlannedSlice(source=0, slice=each) for each in slices)
+def feed(
+    *slices: Letters, source: int = 0, tasks: tuple[tuple[int, ...], ...] | None = None
+) -> Feed:
+    return Feed(source=source, polled=Polled(slices=slices, until={}, unread=False, tasks=tasks))
 
 
 A = (("a", 1, None), ("b", 5, None))
@@ -152,8 +154,8 @@ def nothing_read() -> None:
 
 
 def test_slices_of_one_task_are_read_together_and_kept_apart() -> None:
-    slices = planned(Together(0, A), Together(3, BAD), Together(1, ()))
-    order = _map_order(standing().packed, 0, [Feed(source=0, slices=slices, tasks=((0, 1), (2,)))])
+    slices = Together(0, A), Together(3, BAD), Together(1, ())
+    order = _map_order(standing().packed, 0, [feed(*slices, tasks=((0, 1), (2,)))])
     arrived_ = came(order, 3)
     assert READ == ["read_all [0, 3]", "read 1"]
     assert [(seen.partition, seen.rows, seen.highest_us) for seen in arrived_.seen] == [
@@ -167,22 +169,23 @@ def test_slices_of_one_task_are_read_together_and_kept_apart() -> None:
 
 def test_slices_that_know_nothing_of_each_other_are_read_one_by_one() -> None:
     assert not isinstance(Letters(0, A), ReadTogether)
-    slices = planned(Letters(0, A), Letters(1, A))
-    order = _map_order(standing().packed, 0, [Feed(source=0, slices=slices, tasks=((0, 1),))])
+    order = _map_order(standing().packed, 0, [feed(Letters(0, A), Letters(1, A), tasks=((0, 1),))])
     assert [seen.rows for seen in came(order, 2).seen] == [2, 2]
     assert READ == ["read 0", "read 1"]
 
 
 def test_slices_are_numbered_through_all_feeds() -> None:
-    one, other = planned(Letters(0, A), Letters(1, A), Letters(2, A)), planned(Letters(0, A))
-    feeds = [Feed(source=0, slices=one, tasks=((0, 2), (1,))), Feed(source=1, slices=other)]
-    order = _map_order(b"", 0, feeds)
-    assert order.slices == (*one, *other)
+    one = Letters(0, A), Letters(1, A), Letters(2, A)
+    order = _map_order(b"", 0, [feed(*one, tasks=((0, 2), (1,))), feed(Letters(0, A), source=1)])
+    assert order.slices == (
+        *(PlannedSlice(source=0, slice=each) for each in one),
+        PlannedSlice(source=1, slice=Letters(0, A)),
+    )
     assert order.tasks == ((0, 2), (1,), (3,))
 
 
 def test_rows_that_could_not_be_decoded_are_rejected_with_all_that_is_known_of_them() -> None:
-    order = _map_order(standing().packed, 0, [Feed(source=0, slices=planned(Letters(0, BAD)))])
+    order = _map_order(standing().packed, 0, [feed(Letters(0, BAD))])
     arrived_ = came(order, 1)
     assert arrived_.seen[0].rejected == {"unparsable": 2}
     assert arrived_.seen[0].examples == {"unparsable": ("raw", "b'{'")}
@@ -195,8 +198,7 @@ def test_rows_that_could_not_be_decoded_are_rejected_with_all_that_is_known_of_t
 
 def test_rows_that_arrive_have_the_time_of_arrival_whatever_the_clock_says() -> None:
     order = standing(event_time=None).packed
-    slices = planned(Letters(0, A), Letters(1, BAD))
-    arrived_ = came(_map_order(order, 5, [Feed(source=0, slices=slices)], 7), 2)
+    arrived_ = came(_map_order(order, 5, [feed(Letters(0, A), Letters(1, BAD))], 7), 2)
     assert [seen.highest_us for seen in arrived_.seen] == [7, 7]
 
 
@@ -274,7 +276,7 @@ def mapped_rows(slice_: Letters, *rows: pa.RecordBatch, keeps_rejected: bool = T
         source=0,
         first_slice=0,
         first_partition=0,
-        slices=planned(slice_),
+        slices=(slice_,),
     )
     batches = map_task.map_rows(pickle.dumps(order), iter(rows))
     return arrived(batches, ["letter"], frozenset([0]))
@@ -426,7 +428,7 @@ def positions(
         source=0,
         first_slice=0,
         first_partition=1,
-        slices=tuple(PlannedSlice(source=0, slice=each) for each in slices),
+        slices=tuple(slices),
     )
     batches: list[pa.RecordBatch] = []
     for nth, count in enumerate(made):
