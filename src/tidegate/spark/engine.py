@@ -28,18 +28,16 @@ from tidegate.eventtime import US_PER_SECOND
 from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.spark import job
-from tidegate.spark.counting import OpenCount
 from tidegate.spark.folding import Folder
 from tidegate.spark.holdups import Holdups, warn_of_holdups
 from tidegate.spark.inputs import Input
 from tidegate.spark.layout import bytes_of, rows_of, stepped
-from tidegate.spark.limits import KeyBound, check_limits, warn_of_hot_keys
-from tidegate.spark.orders import ShardReport, Standing, StepOrder
+from tidegate.spark.limits import KeyBound, OpenCount, check_limits, warn_of_hot_keys
+from tidegate.spark.orders import ShardReport, Standing, StepOrder, watermark_after
 from tidegate.spark.planning import Plan
 from tidegate.spark.plausibility import Warned, check_rows
 from tidegate.spark.publishing import Publisher
 from tidegate.spark.status import PARTS, EpochReport
-from tidegate.spark.watermarks import watermark_after
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
 from tidegate.targets.dated import places_of
 from tidegate.targets.protocol import needs_closing
@@ -265,18 +263,14 @@ class Engine:
             self.publisher.publish(stepped.manifest)
         self.store.published(self.recovered.token, stepped.manifest.epoch)
         if stepped.manifest.epoch % _GARBAGE_EVERY == 0:
-            self._collect_garbage(stepped.manifest.epoch)
+            token = self.recovered.token
+            self.store.collect_garbage(token)
+            self.publisher.discard_garbage((), token, stepped.manifest.epoch)
         self.folder.fold_if_due(stepped.manifest, stepped.planned.now_us)
         ended = time.perf_counter()
         seconds = {**stepped.seconds, "commit": committed - began, "publish": ended - committed}
         stacks = stepped.manifest.state[self.standing.operator_id].shards
         return _report(stepped, stacks, seconds)
-
-    def _collect_garbage(self, epoch: int) -> None:
-        """Drop what nobody needs of the epochs up to this one, which are all out."""
-        token = self.recovered.token
-        self.store.collect_garbage(token)
-        self.publisher.discard_garbage((), token, epoch)
 
     @contextmanager
     def unless_taken_over(self) -> Iterator[None]:

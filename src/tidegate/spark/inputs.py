@@ -132,9 +132,10 @@ class NativeInput:
     @property
     def traits(self) -> Traits:
         """See `Input`."""
+        number_column = self.reader.number_column if isinstance(self.reader, Numbered) else None
         plain = Traits(
             partitioned=isinstance(self.reader, Partitioned),
-            number_column=self._number_column if self.transform.empty else None,
+            number_column=number_column if self.transform.empty else None,
         )
         if not isinstance(self.reader, Decoding) or self._undecoded is None:
             return plain
@@ -144,10 +145,6 @@ class NativeInput:
             handed_over=None if self.transform.empty else self._undecoded,
             undecoded_columns=self.reader.undecoded_columns,
         )
-
-    @property
-    def _number_column(self) -> str | None:
-        return self.reader.number_column if isinstance(self.reader, Numbered) else None
 
     @property
     def _undecoded(self) -> str | None:

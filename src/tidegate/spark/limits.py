@@ -1,4 +1,4 @@
-"""Limits of state: what the user allows, and when it is worth counting whether it is kept.
+"""Limits of state, and when it is worth looking at all of it to count.
 
 To count keys is to read all state. So a bound is carried along, from what is known without a
 look: no state has more keys than rows, and no epoch brings more keys than rows. Keys are
@@ -8,17 +8,21 @@ counted where that bound comes near the limit, and the count is the bound from t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.core.joins.plan import NEAR_ROW_LIMIT
 from tidegate.errors import StateLimitReached
+from tidegate.eventtime import US_PER_SECOND
 from tidegate.pipeline import StateStore
+from tidegate.spark.orders import ShardReport
 
 logger = logging.getLogger("tidegate")
 
 _NEAR = 0.8
 """From this share of a limit on people are warned."""
+_WAITS = 100
+"""Times what the last count of windows took: so it takes a hundredth of the time at most."""
 _HINT = "raise it, or shorten what holds keys open: the gap, the lateness, the cap"
 
 
@@ -53,6 +57,33 @@ class KeyBound:
 
     def _is_near(self, keys: int) -> bool:
         return self.allowed is not None and keys > _NEAR * self.allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCount:
+    """How many windows are open, as they were counted last; None before the first count.
+
+    They are counted as often as that costs next to nothing: the next count waits for a multiple of
+    the time that the last one took.
+    """
+
+    open: int | None = None
+    counted_us: int = 0
+    due_us: int = 0
+    """By the clock of epochs."""
+
+    def due(self, now_us: int) -> bool:
+        """Whether it is time to count again; a clock that was set back says nothing."""
+        return not self.counted_us <= now_us < self.due_us
+
+    def after(self, reports: Sequence[ShardReport], now_us: int) -> OpenCount:
+        """The count behind an epoch, which is a new one if all shards have counted."""
+        counts = [report.open for report in reports if report.open is not None]
+        if len(counts) < len(reports):
+            return self
+        slowest_s = max(report.seconds.get("count", 0.0) for report in reports)
+        due_us = now_us + round(slowest_s * _WAITS * US_PER_SECOND)
+        return OpenCount(open=sum(counts), counted_us=now_us, due_us=due_us)
 
 
 def warn_of_hot_keys(pipeline: str, counts: Mapping[str, int]) -> None:

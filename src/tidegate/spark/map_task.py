@@ -85,7 +85,8 @@ def map_rows(order: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     number = plan.first_slice + place
     source = standing.sources[plan.source]
     if plan.slices is None:
-        numbers = _of_spark(plan.epoch, number)
+        # rows that only Spark can number come in the order of epochs, and in it of partitions
+        numbers = Numbering(partition=plan.epoch, first=number << 40, room=1 << 40)
     else:
         numbers = numbering(plan.slices[place], transformed=True)
     with stopwatch.part("read"):
@@ -364,8 +365,3 @@ def _shown(cell: pl.Series, event_us: int | None) -> str:
     if cell.dtype.is_temporal() and event_us is not None:
         return instant_text(event_us)
     return str(cell.to_physical()[0])
-
-
-def _of_spark(epoch: int, number: int) -> Numbering:
-    """Rows that only Spark can number come in the order of epochs, and in it of partitions."""
-    return Numbering(partition=epoch, first=number << 40, room=1 << 40)

@@ -20,7 +20,7 @@ from tidegate.pipeline.fingerprint import code_of
 from tidegate.pipeline.paths import located
 from tidegate.spark.engine import Engine
 from tidegate.spark.folding import Folder
-from tidegate.spark.inputs import Input, Opening, Traits, TransformFunction, open_input
+from tidegate.spark.inputs import Input, Opening, TransformFunction, open_input
 from tidegate.spark.layout import laid_out, rows_of
 from tidegate.spark.limits import KeyBound
 from tidegate.spark.orders import Standing
@@ -68,7 +68,9 @@ def open_engine(
         opened = open_inputs or _sources_of(pipeline, function)
         inputs = opened(session, recovered)
         recovered = structs.replace(recovered, logs={})  # may be long; only sources need them
-        plan = plan_of(pipeline, columns_of(pipeline, inputs), traits_of(inputs))
+        traits = {name: each.traits for name, each in inputs.items()}
+        columns = each_source(pipeline, lambda _, source: inputs[source.name].columns())
+        plan = plan_of(pipeline, columns, traits)
         engine = _engine(plan, settings, session, store, recovered, inputs)
         writers = engine.standing.writers
         check_reachable(spark, pipeline, shared_places(pipeline, store.depot, writers, inputs))
@@ -114,16 +116,6 @@ def _sources_of(pipeline: Pipeline, function: TransformFunction | None) -> OpenI
         )
 
     return opened
-
-
-def columns_of(pipeline: Pipeline, inputs: Mapping[str, Input]) -> Mapping[str, Mapping[str, str]]:
-    """What operators see of each source."""
-    return each_source(pipeline, lambda _, source: inputs[source.name].columns())
-
-
-def traits_of(inputs: Mapping[str, Input]) -> Mapping[str, Traits]:
-    """What of each source shows in every epoch."""
-    return {name: each.traits for name, each in inputs.items()}
 
 
 def each_source(pipeline: Pipeline, ask: Callable[[int, Source], T]) -> dict[str, T]:

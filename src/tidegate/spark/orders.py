@@ -21,7 +21,7 @@ import pyarrow as pa
 from tidegate.core.compiling import compile_window
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.step import Operator
-from tidegate.core.watermark import PipelineWatermark, partition_key
+from tidegate.core.watermark import Observation, PipelineWatermark, partition_key
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Join, Window
 from tidegate.sources.protocol import Slice
@@ -292,3 +292,28 @@ class ShardReport(msgspec.Struct, frozen=True, kw_only=True):
 def report_of(data: bytes) -> ShardReport:
     """Read what `step_shard` returned."""
     return msgspec.json.decode(data, type=ShardReport)
+
+
+def watermark_after(
+    order: StepOrder, standing: Standing, seen: Sequence[Seen]
+) -> PipelineWatermark:
+    """The watermark behind an epoch, from what all its slices say: the same on driver and in tasks.
+
+    A flush says itself where it goes.
+    """
+    if order.flush_us is not None:
+        return order.watermark.flushed(order.flush_us)
+    heard: dict[str, Observation] = {}
+    for said in seen:
+        source = standing.sources[said.source]
+        if said.highest_us is not None and source.name not in order.stated_us:
+            key = source.watermark_key(said.partition)
+            heard[key] = _also(heard.get(key), said.rows, said.highest_us)
+    taken_in = order.watermark.observed(heard).advanced(order.stated_us)
+    return taken_in.aligned(now_us=order.now_us, arrival_us=order.arrival_us)
+
+
+def _also(before: Observation | None, rows: int, highest_us: int) -> Observation:
+    if before is None or before.highest_us is None:
+        return Observation(rows=rows, highest_us=highest_us)
+    return Observation(rows=before.rows + rows, highest_us=max(before.highest_us, highest_us))

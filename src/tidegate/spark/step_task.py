@@ -35,8 +35,15 @@ from tidegate.errors import InconsistentEpoch
 from tidegate.pipeline import MAIN, REJECTED, DataType, Join
 from tidegate.spark import stopwatch
 from tidegate.spark.layout import entry_of
-from tidegate.spark.orders import OperatorInput, Saw, ShardReport, Standing, StepOrder, unpacked
-from tidegate.spark.watermarks import watermark_after
+from tidegate.spark.orders import (
+    OperatorInput,
+    Saw,
+    ShardReport,
+    Standing,
+    StepOrder,
+    unpacked,
+    watermark_after,
+)
 from tidegate.spark.wire import Arrived, arrived, digest
 from tidegate.state.cache import At, held_stack, kept_bytes, remember
 from tidegate.state.protocol import Output, Part

@@ -30,8 +30,8 @@ from tidegate.spark.orders import (
     SourceOrder,
     Standing,
     StepOrder,
+    watermark_after,
 )
-from tidegate.spark.watermarks import watermark_after
 from tidegate.spark.wire import Arrived, arrived
 from tidegate.state.library import library_version
 
