@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from tests.unit.spark.examples import epoch
 from tidegate import cli
 from tidegate.cli.dlq import print_letters, sentences
 from tidegate.cli.doctor import show
@@ -26,26 +27,14 @@ from tidegate.deadletters.listing import Letters
 from tidegate.deadletters.replay import ReplayPlan
 from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
-from tidegate.spark.status import EpochReport, RunStatus
+from tidegate.spark.status import RunStatus
 from tidegate.state.catalog import KeyState
 
 MARKUP = "[red][link=http://evil]"
 HOSTILE = f"\x1b[31m\x1b]8;;http://evil\x07{MARKUP}\x9b2J\r\u202e\u2028\x7f"
 
 WATERMARKS = PipelineWatermark(sources={HOSTILE: SourceWatermark(watermark_us=0)}, watermark_us=0)
-REPORT = EpochReport(
-    epoch=1,
-    rows=1,
-    counts={},
-    watermark_us=0,
-    watermarks=WATERMARKS,
-    state_rows=1,
-    state_bytes=1,
-    open=1,
-    worker_cache_bytes=1,
-    seconds=1,
-    parts={},
-)
+REPORT = epoch(1, watermarks=WATERMARKS)
 STATUS = RunStatus(pipeline=HOSTILE, lag_us={HOSTILE: 0}, last=REPORT)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.unit.pipeline.examples import pipeline
-from tidegate.core.watermark import PipelineWatermark
+from tests.unit.spark.examples import NOON_US, epoch
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import Pipeline
 from tidegate.spark.notebook import (
@@ -26,7 +25,6 @@ from tidegate.spark.running import RunResult
 from tidegate.spark.status import EpochReport, RunProgress, RunStatus
 
 S = 1_000_000
-NOON_US = 1_767_614_400_000_000
 VISITS = Pipeline.from_dict(pipeline())
 
 
@@ -46,22 +44,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_us
-
-
-def epoch(number: int, rows: int = 1000, late: int = 0) -> EpochReport:
-    return EpochReport(
-        epoch=number,
-        rows=rows,
-        counts={"rows": rows, "late": late, "sent": 7, "accepted": rows - late},
-        watermark_us=NOON_US,
-        watermarks=PipelineWatermark(),
-        state_rows=0,
-        state_bytes=0,
-        open=None,
-        worker_cache_bytes=0,
-        seconds=0.25,
-        parts={},
-    )
 
 
 def live(handle: object, clock: Clock) -> LiveLine:
@@ -130,7 +112,7 @@ def test_a_notebook_that_is_gone_does_not_stop_the_run() -> None:
 
 def test_before_the_first_row_there_is_no_watermark() -> None:
     progress = RunProgress(status=RunStatus(pipeline="v", state="running"))
-    line = line_of(progress.took(replace(epoch(1, rows=0), watermark_us=BEGINNING)))
+    line = line_of(progress.took(epoch(1, rows=0, watermark_us=BEGINNING)))
     assert line == "v · running · epoch 1 · 0 rows · 0 rows/s · watermark none yet · 0 late"
 
 
