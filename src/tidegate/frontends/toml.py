@@ -22,8 +22,7 @@ from tidegate.frontends.toml_places import Places, mistakes_in, places_in
 from tidegate.frontends.toml_wording import in_toml
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.masking import secret_name
-from tidegate.pipeline.paths import joined
-from tidegate.pipeline.validation import examine
+from tidegate.pipeline.paths import joined, located
 from tidegate.pipeline.wording import misplaced_value, nearest, unknown_key
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ class _Parts:
 def _parts_of(data: Mapping[str, Any]) -> _Parts:
     flat, layout, misplaced = _flattened(data)
     run = flat.pop(RUN, {})
-    found = [layout.as_in_file(each) for each in examine(Pipeline, flat).problems]
+    found = [layout.as_in_file(each) for each in Pipeline.problems_of(flat)]
     if any(each.at == TRANSFORM for each in misplaced):  # nothing is known of what is in it
         found = [each for each in found if not each.at.startswith(TRANSFORM)]
     problems = (*misplaced, *found, *_run_problems(run))
@@ -181,8 +180,7 @@ def _parts_of(data: Mapping[str, Any]) -> _Parts:
 def _run_problems(run: Any) -> list[Problem]:
     if not isinstance(run, Mapping):
         return [misplaced_value(RUN, run, "the settings of a run")]
-    problems = examine(RunSettings, {str(key): value for key, value in run.items()}).problems
-    return [replace(each, at=joined(RUN, each.at)) for each in problems]
+    return located(RunSettings.problems_of(run), RUN)
 
 
 def _unshown(problem: Problem, referring: Referring) -> Problem:

@@ -52,7 +52,12 @@ _CHANGES: Final[Sequence[tuple[re.Pattern[str], _Change]]] = (
     (re.compile(r"\bTrue\b"), "true"),
     (re.compile(r"\bFalse\b"), "false"),
     (re.compile(r"^a list, each an? (\w+)( or an? \w+)?$"), "a list of tables"),
-    (re.compile(r"^an? (Source|Window|Join|StateStore|Target|Watermark|Aggregation)$"), "a table"),
+    (
+        re.compile(
+            r"^an? (Source|Window( or a Join)?|Join|StateStore|Target|Watermark|Aggregation)$"
+        ),
+        "a table",
+    ),
     (
         re.compile(rf"(?<=^one of the keys of )({'|'.join(_OWNERS)})\b"),
         lambda found: _OWNERS[found[1]],

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from tidegate.errors import InMemoryStateWarning, Problem
 from tidegate.pipeline import pipeline_rules
@@ -24,9 +24,10 @@ from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
-from tidegate.pipeline.validation import Rule, SpelledOut, Value, readable
+from tidegate.pipeline.validation import Draft, Rule, SpelledOut, Value, keys_of, readable
 from tidegate.pipeline.watermark import Watermark
 from tidegate.pipeline.window import Window
+from tidegate.pipeline.wording import misplaced_value, parts_expected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,6 +38,19 @@ _IN_MEMORY = (
     "pipeline {name!r} keeps its state in memory only: a crash or restart loses every open "
     "window; use StateStore() to keep it in ./.tidegate, or kind='postgres'"
 )
+
+
+def _window_or_join(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+    """Take data for the one of the two that has most of its keys."""
+    if isinstance(value, Window | Join):
+        return value
+    if not isinstance(value, Mapping):
+        return Draft([misplaced_value("", value, parts_expected(Window | Join))], {})
+    window, join = (len(value.keys() & {*keys_of(cls).values()}) for cls in (Window, Join))
+    return (Window if window >= join else Join).checked(value)
+
+
+_Operator = Annotated[Window | Join, WrapValidator(_window_or_join)]
 
 
 class Pipeline(Value):
@@ -50,7 +64,7 @@ class Pipeline(Value):
     """What state, offsets and metrics are kept under."""
     sources: Sequence[Source]
     """Where rows come from; their order decides between rows with equal event times."""
-    operators: Sequence[Window | Join] = ()
+    operators: Sequence[_Operator] = ()
     """What is computed, as a graph without cycles; most pipelines have one window or join."""
     target: Target
     """Where the results go."""
@@ -89,6 +103,8 @@ class Pipeline(Value):
             if self.state_store.kind == "in_memory":
                 message = _IN_MEMORY.format(name=self.name)
                 warnings.warn(message, InMemoryStateWarning, stacklevel=2)
+
+        __init__.__pydantic_base_init__ = True  # as that of Value: data is checked without it
 
     @classmethod
     def spelled_out(cls, data: Mapping[str, Any]) -> SpelledOut:

@@ -1,36 +1,42 @@
 """Values that are right once they exist, and errors that name everything wrong at once.
 
-    data -> each field by itself -> the rules between fields -> a frozen value, or ConfigError
+    data -> [shorthands] -> [fields, by pydantic] -> [rules] -> a frozen value, or ConfigError
 
-A rule whose fields are themselves wrong is left out, all others speak, in nested data
-too. So somebody with three mistakes in a file hears of three, whatever they are, and
-never of a pydantic `ValidationError`.
+A field that is wrong leaves a `Draft` in its place and does not stop pydantic. So all other
+fields are checked too, and all rules that do not read it, in nested data as well: somebody with
+three mistakes in a file hears of three, and never of a pydantic `ValidationError`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Final, Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.masking import MASK, masked
-from tidegate.pipeline.paths import as_written, first_key, joined, located
+from tidegate.pipeline.paths import as_written, first_key, located
 from tidegate.pipeline.wording import (
-    expected_text,
+    a_part,
     hint_of,
     misplaced_value,
-    missing_key,
-    secret_value,
+    parts_expected,
+    problems_of_field,
     unknown_key,
-    wrong_value,
 )
 
 Rule = Callable[[Any], Iterable[Problem]]
@@ -42,14 +48,14 @@ class Unreadable(Exception):
 
 
 class Draft:
-    """The right fields of a value that is not right as a whole; rules read it like the value."""
+    """The problems of a value that is wrong, and its right fields, which rules read as usual."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = fields
+    def __init__(self, problems: Iterable[Problem], fields: Mapping[str, Any]) -> None:
+        self.problems, self.fields = tuple(problems), fields
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self._fields[name]
+            return self.fields[name]
         except KeyError:
             raise Unreadable(name) from None
 
@@ -83,14 +89,12 @@ class Value(BaseModel):
     secrets: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, /, **data: Any) -> None:
-        examined = examine(type(self), data)
-        if examined.problems:
-            raise ConfigError(examined.problems)
-        keys = keys_of(type(self))
-        super().__init__(**{keys[name]: value for name, value in examined.fields.items()})
-        # so that a copy with changes derives again what nobody had written
-        object.__setattr__(self, "__pydantic_fields_set__", set(examined.given))
-        _remember(self, examined.written)
+        made = self.__pydantic_validator__.validate_python(data, self_instance=self)
+        if problems := _problems_in(made):
+            raise ConfigError(problems)
+
+    # pydantic does not call __init__ for values within values, so that they can be drafts
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as BaseModel.__init__
 
     @classmethod
     def spelled_out(cls, data: Mapping[str, Any]) -> SpelledOut:
@@ -101,6 +105,68 @@ class Value(BaseModel):
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Add to the readable `fields` what follows from them where it was not given."""
         return fields
+
+    @classmethod
+    def problems_of(cls, data: Mapping[str, Any]) -> list[Problem]:
+        """All that is wrong with data for a value."""
+        return _problems_in(cls.checked(data))
+
+    @classmethod
+    def checked(cls, data: Any) -> Self | Draft:
+        """The value that `data` describes, or its draft."""
+        made: Self | Draft = cls.__pydantic_validator__.validate_python(data)
+        return made
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _value_or_draft(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Any:
+        if isinstance(data, cls | Draft):
+            return data
+        if not isinstance(data, Mapping):
+            return Draft([misplaced_value("", data, a_part(cls))], {})
+        spelled = cls.spelled_out({str(key): item for key, item in data.items()})
+        value = handler(_known_keys(cls, spelled.data))
+        problems = [*spelled.problems, *_unknown_keys(cls, spelled.data)]
+        fields = {}
+        for name, key in keys_of(cls).items():
+            field = getattr(value, name)
+            problems += located(_problems_in(field, _hint(cls, name)), key)
+            if not isinstance(field, Draft) or field.fields:
+                fields[name] = field
+        fields = dict(cls.completed(fields))
+        problems += broken_rules(cls.rules, Draft((), fields))
+        if problems:
+            return Draft([as_written(each, spelled.written) for each in problems], fields)
+        # not among the fields that were set, so that a copy with changes derives them again
+        vars(value).update(fields)
+        _remember(value, spelled.written)
+        return value
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _field_or_draft(
+        cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        name = str(info.field_name)
+        annotation = cls.model_fields[name].annotation
+        if not parts_expected(annotation):
+            if problem := _unwritable(value):
+                return Draft([problem], {})
+        elif isinstance(value, Mapping):  # a name that is no text must not hide its neighbours
+            value = {str(key): part for key, part in value.items()}
+        try:
+            made = handler(value)
+        except ValidationError as error:
+            problems = problems_of_field(
+                error,
+                value,
+                key=keys_of(cls)[name],
+                annotation=annotation,
+                secret=name in cls.secrets,
+                hint=_hint(cls, name),
+            )
+            return Draft(problems, {})
+        return tuple(made) if isinstance(made, list) else made
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -150,35 +216,6 @@ class Value(BaseModel):
             yield name, MASK if hidden else masked(name or "", value)
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """What became of data: the fields that are right, which of them were given, all problems."""
-
-    fields: Mapping[str, Any]
-    given: frozenset[str]
-    problems: tuple[Problem, ...]
-    written: Mapping[str, str]
-    """As in `SpelledOut`."""
-
-
-def examine(cls: type[Value], data: Mapping[str, Any]) -> Examined:
-    """Check `data` for a value of `cls`: unknown keys, each field, then the rules between them."""
-    spelled = cls.spelled_out(data)
-    data = spelled.data
-    problems = [*spelled.problems, *_unknown_keys(cls, data)]
-    fields: dict[str, Any] = {}
-    for name, key in keys_of(cls).items():
-        value, wrong = _field(cls, name, data[key]) if key in data else _absent(cls, name)
-        problems += wrong
-        if value is not _NOTHING:
-            fields[name] = value
-    fields = dict(cls.completed(fields))
-    problems += broken_rules(cls.rules, Draft(fields))
-    given = frozenset(name for name, key in keys_of(cls).items() if key in data)
-    told = tuple(as_written(problem, spelled.written) for problem in problems)
-    return Examined(fields, given, told, spelled.written)
-
-
 def broken_rules(rules: Iterable[Rule], value: Any) -> Iterator[Problem]:
     """Ask every rule that can be asked: one that reads a wrong field of a draft has no say."""
     for rule in rules:
@@ -206,12 +243,43 @@ def keys_of(cls: type[Value]) -> Mapping[str, str]:
 
 
 class _Nothing:
-    """Stands for a field that has no right value."""
+    """Stands for a key that has to be there and is not."""
+
+    def __repr__(self) -> str:
+        return "nothing"
 
 
 _NOTHING: Final = _Nothing()
 
-_Outcome = tuple[Any, Sequence[Problem]]
+
+def _known_keys(cls: type[Value], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data that fields are made of, with `_NOTHING` where something has to be."""
+    keys = {key: cls.model_fields[name] for name, key in keys_of(cls).items()}
+    return {
+        key: data.get(key, _NOTHING)
+        for key, info in keys.items()
+        if key in data or info.is_required()
+    }
+
+
+def _unknown_keys(cls: type[Value], data: Mapping[str, Any]) -> Iterator[Problem]:
+    keys = tuple(keys_of(cls).values())
+    known = (*cls.shorthands, *keys)
+    return (unknown_key(str(key), known, cls.__name__) for key in data if key not in keys)
+
+
+def _problems_in(value: Any, hint: str = "") -> list[Problem]:
+    """What is wrong with a field or a part of it; `hint` is for a part that is wrong as a whole."""
+    if isinstance(value, Draft):
+        return [replace(p, hint=p.hint or hint) if not p.at else p for p in value.problems]
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, tuple):
+        parts = ((f"[{place}]", part) for place, part in enumerate(value))
+    if isinstance(value, Mapping):
+        parts = value.items()
+    drafts = ((at, part) for at, part in parts if isinstance(part, Draft))
+    return [problem for at, part in drafts for problem in located(_problems_in(part, hint), at)]
+
 
 _WRITTEN: Final = "written"
 
@@ -227,192 +295,39 @@ def _written(value: Value) -> Mapping[str, str]:
     return written
 
 
-def _unknown_keys(cls: type[Value], data: Mapping[str, Any]) -> Iterator[Problem]:
-    keys = tuple(keys_of(cls).values())
-    known = (*cls.shorthands, *keys)
-    return (unknown_key(str(key), known, cls.__name__) for key in data if key not in keys)
+def _hint(cls: type[Value], name: str) -> str:
+    return hint_of(cls.model_fields[name].description)
 
 
-def _absent(cls: type[Value], name: str) -> _Outcome:
-    info = cls.model_fields[name]
-    if not info.is_required():
-        return info.get_default(call_default_factory=True), ()
-    part = _part_of(info.annotation)
-    expected = part.expected if part else _expected(cls, name)
-    return _NOTHING, [missing_key(keys_of(cls)[name], expected, hint_of(info.description))]
-
-
-def _field(cls: type[Value], name: str, value: Any) -> _Outcome:
-    part = _part_of(cls.model_fields[name].annotation)
-    if part is None:
-        return _scalar(cls, name, value)
-    if value is None and part.optional:
-        return None, ()
-    hint = hint_of(cls.model_fields[name].description)
-    return _PART_FORMS[part.form](part, value, keys_of(cls)[name], hint)
-
-
-def _scalar(cls: type[Value], name: str, value: Any) -> _Outcome:
-    key = keys_of(cls)[name]
+def _unwritable(value: Any) -> Problem | None:
+    """What is wrong with a value that no message and no file could show."""
     if not is_text(value):
-        return _NOTHING, [Problem(key, "a text with half a pair of surrogates", "UTF-8 text")]
+        return Problem("", "a text with half a pair of surrogates", "UTF-8 text")
     if _is_too_long(value):
-        return _NOTHING, [Problem(key, "a number of thousands of digits", "a shorter one")]
-    try:
-        return _adapters(cls)[name].validate_python(value), ()
-    except ValidationError as error:
-        return _NOTHING, [*_scalar_problems(cls, name, value, error.errors(include_url=False))]
+        return Problem("", "a number of thousands of digits", "a shorter one")
+    return None
 
 
 def is_text(value: Any) -> bool:
     """Whether all text in a value can be written: half of a pair of surrogates cannot."""
-    if isinstance(value, str):
-        return _HALF_A_PAIR.search(value) is None
-    if isinstance(value, Mapping):
-        return all(is_text(key) and is_text(item) for key, item in value.items())
-    return all(map(is_text, value)) if isinstance(value, list | tuple) else True
+    return not any(isinstance(each, str) and _HALF_A_PAIR.search(each) for each in _atoms(value))
 
 
 def _is_too_long(value: Any) -> bool:
     """Whether a number in a value has more digits than Python shows."""
+    return any(isinstance(e, int) and e.bit_length() > _MOST_BITS for e in _atoms(value))
+
+
+def _atoms(value: Any) -> Iterator[Any]:
+    """All keys and values in a value that are no mappings and lists."""
     if isinstance(value, Mapping):
-        return any(map(_is_too_long, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_is_too_long, value))
-    return isinstance(value, int) and value.bit_length() > _MOST_BITS
+        value = [*value, *value.values()]
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for item in value:
+        yield from _atoms(item)
 
 
 _MOST_BITS: Final = 4096
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
-
-
-def _scalar_problems(
-    cls: type[Value], name: str, value: Any, errors: Sequence[ErrorDetails]
-) -> Iterator[Problem]:
-    key, hint = keys_of(cls)[name], hint_of(cls.model_fields[name].description)
-    nested = _holds_many(cls.model_fields[name].annotation)
-    by_path: dict[str, list[ErrorDetails]] = {}
-    for error in errors:
-        by_path.setdefault(joined(key, _path(error) if nested else ""), []).append(error)
-    for at, those in by_path.items():
-        cause = those[0].get("ctx", {}).get("error")
-        if name in cls.secrets:
-            yield secret_value(at, those, hint)
-        elif isinstance(cause, ConfigError):
-            yield from located(cause.problems, at)
-        else:
-            yield wrong_value(at, those[0]["input"] if nested else value, those, hint)
-
-
-def _holds_many(annotation: Any) -> bool:
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _holds_many(inner[0])
-    return origin in (Mapping, Sequence) or (NoneType in inner and _holds_many(inner[0]))
-
-
-def _path(error: ErrorDetails) -> str:
-    path = ""
-    for step in error["loc"]:
-        path = joined(path, f"[{step}]" if isinstance(step, int) else step)
-    return path
-
-
-def _expected(cls: type[Value], name: str) -> str:
-    try:
-        _adapters(cls)[name].validate_python(_NOTHING)
-    except ValidationError as error:
-        return " or ".join(expected_text(each) for each in error.errors(include_url=False))
-    return "a value"
-
-
-@cache
-def _adapters(cls: type[Value]) -> Mapping[str, TypeAdapter[Any]]:
-    adapters: dict[str, TypeAdapter[Any]] = {}
-    for name, info in cls.model_fields.items():
-        annotation: Any = info.annotation
-        if _part_of(annotation):
-            continue
-        for metadata in info.metadata:
-            annotation = Annotated[annotation, metadata]
-        adapters[name] = TypeAdapter(annotation, config=ConfigDict(strict=True))
-    return adapters
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A field that holds values itself, of some classes: one, a sequence, or some by name."""
-
-    classes: tuple[type[Value], ...]
-    form: Literal["one", "many", "named"]
-    optional: bool = False
-
-    @property
-    def expected(self) -> str:
-        """Say what the field is, as the end of "found X, expected ..."."""
-        names = [cls.__name__ for cls in self.classes]
-        one = " or ".join(f"an {name}" if name[0] in "AEIOU" else f"a {name}" for name in names)
-        return {"one": one, "many": f"a list, each {one}", "named": f"a mapping to {one}"}[
-            self.form
-        ]
-
-
-def _part_of(annotation: Any) -> _Part | None:
-    if isinstance(annotation, type) and issubclass(annotation, Value):
-        return _Part((annotation,), "one")
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Sequence and (part := _part_of(inner[0])):
-        return _Part(part.classes, "many")
-    if origin is Mapping and (part := _part_of(inner[1])):
-        return _Part(part.classes, "named")
-    if NoneType in inner and (part := _part_of(inner[0])):
-        return replace(part, optional=True)
-    if origin is UnionType and all(_part_of(each) for each in inner):
-        return _Part(inner, "one")
-    return None
-
-
-def _meant(classes: Sequence[type[Value]], data: Mapping[str, Any]) -> type[Value]:
-    """Of these classes the one that has most of the keys."""
-    return max(classes, key=lambda cls: len(data.keys() & set(keys_of(cls).values())))
-
-
-def _one(part: _Part, value: Any, at: str, hint: str) -> _Outcome:
-    if isinstance(value, part.classes):
-        return value, ()
-    if not isinstance(value, Mapping):
-        expected = replace(part, form="one").expected
-        return _NOTHING, [misplaced_value(at, value, expected, hint)]
-    data = {str(key): item for key, item in value.items()}
-    cls = _meant(part.classes, data)
-    examined = examine(cls, data)
-    if examined.problems:
-        return Draft(examined.fields), located(examined.problems, at)
-    return cls(**data), ()
-
-
-def _many(part: _Part, value: Any, at: str, hint: str) -> _Outcome:
-    if not isinstance(value, list | tuple):
-        return _NOTHING, [misplaced_value(at, value, part.expected, hint)]
-    outcomes = [_one(part, item, f"{at}[{place}]", hint) for place, item in enumerate(value)]
-    wrong = [problem for _, problems in outcomes for problem in problems]
-    return tuple(_draft(item) for item, _ in outcomes), wrong
-
-
-def _named(part: _Part, value: Any, at: str, hint: str) -> _Outcome:
-    if not isinstance(value, Mapping):
-        return _NOTHING, [misplaced_value(at, value, part.expected, hint)]
-    outcomes = {str(k): _one(part, item, f"{at}.{k}", hint) for k, item in value.items()}
-    wrong = [problem for _, problems in outcomes.values() for problem in problems]
-    return {name: _draft(item) for name, (item, _) in outcomes.items()}, wrong
-
-
-def _draft(item: Any) -> Any:
-    return Draft({}) if item is _NOTHING else item
-
-
-_PART_FORMS: Final[Mapping[str, Callable[[_Part, Any, str, str], _Outcome]]] = {
-    "one": _one,
-    "many": _many,
-    "named": _named,
-}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from types import NoneType
+from typing import Annotated, Any, Final, get_args, get_origin
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from tidegate.errors import Problem
+from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.masking import MASK, masked_text, shown
+from tidegate.pipeline.paths import joined, located
 
 _EXPECTED: Final = {
     "int_type": "a whole number",
@@ -99,18 +103,61 @@ def misplaced_value(at: str, value: Any, expected: str, hint: str = "") -> Probl
     return Problem(at, shown(value), expected, hint)
 
 
-def wrong_value(at: str, value: Any, errors: Sequence[ErrorDetails], hint: str) -> Problem:
-    """Report a field that is wrong by itself; several `errors` are branches of a choice."""
-    expected = " or ".join(dict.fromkeys(expected_text(error) for error in errors))
-    return Problem(at, shown(value, at), expected, _hint(at, value, errors) or hint)
+def problems_of_field(
+    error: ValidationError, value: Any, *, key: str, annotation: Any, secret: bool, hint: str
+) -> Iterator[Problem]:
+    """Say what pydantic found wrong with a field, or with items of it, by their path in it."""
+    has_items = _has_items(annotation)
+    by_path: dict[str, list[ErrorDetails]] = {}
+    for each in error.errors(include_url=False):
+        by_path.setdefault(_path(each["loc"]) if has_items else "", []).append(each)
+    for path, errors in by_path.items():
+        cause = errors[0].get("ctx", {}).get("error")
+        if isinstance(cause, ConfigError) and not secret:
+            yield from located(cause.problems, path)
+            continue
+        at, wrong = joined(key, path), errors[0]["input"] if has_items else value
+        expected = " or ".join(dict.fromkeys(map(_expected_text, errors)))
+        if not path:
+            expected = parts_expected(annotation) or expected
+        better = "" if secret else _hint(at, wrong, errors)
+        yield Problem(path, MASK if secret else shown(wrong, at), expected, better or hint)
 
 
-def secret_value(at: str, errors: Sequence[ErrorDetails], hint: str) -> Problem:
-    """Report a wrong field that must not be shown."""
-    return Problem(at, MASK, " or ".join(expected_text(error) for error in errors), hint)
+def parts_expected(annotation: Any) -> str:
+    """What a field takes that holds parts of a pipeline, such as a list of them; "" for others."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return parts_expected(inner[0])
+    if origin is Sequence and (part := parts_expected(inner[0])):
+        return f"a list, each {part}"
+    if origin is Mapping and (part := parts_expected(inner[1])):
+        return f"a mapping to {part}"
+    parts = [
+        each
+        for each in inner or [annotation]
+        if isinstance(each, type) and issubclass(each, BaseModel)
+    ]
+    return " or ".join(map(a_part, parts))
 
 
-def expected_text(error: ErrorDetails) -> str:
+def a_part(cls: type) -> str:
+    """A value of this class, as the end of "found X, expected ..."."""
+    return f"an {cls.__name__}" if cls.__name__[0] in "AEIOU" else f"a {cls.__name__}"
+
+
+def _has_items(annotation: Any) -> bool:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _has_items(inner[0])
+    return origin in (Mapping, Sequence) or (NoneType in inner and _has_items(inner[0]))
+
+
+def _path(loc: Iterable[int | str]) -> str:
+    return reduce(joined, (f"[{step}]" if isinstance(step, int) else step for step in loc), "")
+
+
+def _expected_text(error: ErrorDetails) -> str:
     """Say what pydantic wanted, as the end of "found X, expected ..."."""
     if error["type"] in _EXPECTED:
         return _EXPECTED[error["type"]].format(**error.get("ctx", {}))

@@ -25,6 +25,9 @@ state_store.uri: found an unknown key, expected one of the keys of StateStore: k
 checkpoint_interval_ms, max_keys, max_state_bytes, worker_cache_bytes, on_state_cap
   hint: did you mean 'url'?"""
 
+EVENT_TIME = "the column that holds the event time, after the transform; or `arrival`, the clock"
+OPTIONS = "what only this format understands, such as `path` or `topic`"
+
 
 def test_a_report_has_lines_for_each_problem() -> None:
     with pytest.raises(ConfigError) as caught:
@@ -33,17 +36,28 @@ def test_a_report_has_lines_for_each_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "at"),
+    ("given", "at", "hint"),
     [
-        ({"event_time": "\ud800"}, "event_time"),
-        ({"options": {"path": ["\udfff"]}}, "options"),
-        ({"options": {"\ud83d": 1}}, "options"),
+        ({"event_time": "\ud800"}, "event_time", EVENT_TIME),
+        ({"options": {"path": ["\udfff"]}}, "options", OPTIONS),
+        ({"options": {"\ud83d": 1}}, "options", OPTIONS),
     ],
 )
-def test_text_that_cannot_be_written_is_refused(given: dict[str, object], at: str) -> None:
+def test_text_that_cannot_be_written_is_refused(
+    given: dict[str, object], at: str, hint: str
+) -> None:
     assert problems_of(lambda: Source.from_dict(source(**given))) == (
-        Problem(at, "a text with half a pair of surrogates", "UTF-8 text"),
+        Problem(at, "a text with half a pair of surrogates", "UTF-8 text", hint),
     )
+
+
+def test_a_name_that_is_no_text_hides_nothing_of_the_others() -> None:
+    data = pipeline(channels={5: {"format": 5}, "late": {"format": 6}})
+    assert places(problems_of(lambda: Pipeline.from_dict(data))) == [
+        "channels.5.format",
+        "channels.late.format",
+        "channels.5",
+    ]
 
 
 def test_a_number_that_is_too_long_to_be_shown_is_refused_all_the_same() -> None:
