@@ -23,7 +23,7 @@ def check(file: PipelinePath = DEFAULT_FILE) -> None:
     """
     with told():
         loaded = load_pipeline(file)
-        with loaded.located():
+        with loaded.source_map.locating():
             from tidegate.spark.checking import checked  # noqa: PLC0415 - loads Spark
 
             found = checked(loaded.pipeline)

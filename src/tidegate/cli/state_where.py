@@ -64,7 +64,7 @@ def _catalog(where: Path | None) -> tuple[Catalog, str | None]:
         expected = "a folder of state, or the TOML file of a pipeline"
         raise ConfigError([Problem(str(where), "no such file or folder", expected)])
     file = _loaded(where)
-    with file.located():
+    with file.source_map.locating():
         return catalog_of(file.pipeline.state_store), file.pipeline.name
 
 

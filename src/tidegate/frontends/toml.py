@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.frontends.environment import Referring, as_scalar
-from tidegate.frontends.toml_places import Places, mistakes_in, places_in
+from tidegate.frontends.source_map import SourceMap, at_line
+from tidegate.frontends.toml_lines import lines_in, mistakes_in
 from tidegate.frontends.toml_wording import in_toml
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.masking import secret_name
-from tidegate.pipeline.paths import joined, located
+from tidegate.pipeline.paths import as_written, joined, located
 from tidegate.pipeline.wording import misplaced_value, nearest, unknown_key
 
 if TYPE_CHECKING:
@@ -42,17 +42,16 @@ class PipelineFile:
     path: Path
     pipeline: Pipeline
     settings: RunSettings
-    _places: Places = field(repr=False, default=Places({}))
-    _layout: Layout = field(repr=False, default_factory=lambda: Layout({}))
+    source_map: SourceMap = field(repr=False)
 
     def run(self, **settings: Any) -> RunResult:
         """As `Pipeline.run`; `settings` win over those of the file."""
-        with self.located():
+        with self.source_map.locating():
             return self.pipeline.run(**{**self.given_settings, **settings})
 
     def start(self, **settings: Any) -> Run:
         """As `Pipeline.start`; `settings` win over those of the file."""
-        with self.located():
+        with self.source_map.locating():
             return self.pipeline.start(**{**self.given_settings, **settings})
 
     def explain(self) -> str:
@@ -64,15 +63,6 @@ class PipelineFile:
         """The settings of runs that the file gives."""
         return {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
 
-    @contextmanager
-    def located(self) -> Iterator[None]:
-        """Give problems that show when the pipeline is used the lines of the file."""
-        try:
-            yield
-        except ConfigError as error:
-            told = [self._layout.as_in_file(each) for each in error.problems]
-            raise ConfigError(in_file(self.path, self._places, told)) from error
-
 
 def load_pipeline(path: str | Path) -> PipelineFile:
     """Read a pipeline from a TOML file; raises `ConfigError` with everything that is wrong in it.
@@ -83,27 +73,12 @@ def load_pipeline(path: str | Path) -> PipelineFile:
     path = Path(path)
     text = _text_of(path)
     if mistakes := mistakes_in(text):
-        raise ConfigError([_at_line(path, line, problem) for line, problem in mistakes])
-    places = places_in(text)
-    try:
-        pipeline, settings, layout = _loaded(tomllib.loads(text), os.environ)
-    except ConfigError as error:
-        raise ConfigError(in_file(path, places, error.problems)) from None
-    return PipelineFile(
-        path=path, pipeline=pipeline, settings=settings, _places=places, _layout=layout
-    )
-
-
-def in_file(path: Path, places: Places, problems: Sequence[Problem]) -> list[Problem]:
-    """Problems of a file with their lines, in the order of these, in the words of TOML."""
-    placed = [(places.line_of(problem.at), problem) for problem in problems]
-    placed.sort(key=lambda each: each[0])
-    return [_at_line(path, line, in_toml(problem)) for line, problem in placed]
-
-
-def _at_line(path: Path, line: int, problem: Problem) -> Problem:
-    where = f"{path}:{line}"
-    return replace(problem, at=f"{where}: {problem.at}" if problem.at else where)
+        raise ConfigError([at_line(path, line, problem) for line, problem in mistakes])
+    in_file = SourceMap(file=path, lines=lines_in(text), worded=in_toml)
+    with in_file.locating():
+        pipeline, settings, moved = _loaded(tomllib.loads(text), os.environ)
+    source_map = replace(in_file, moved=moved)
+    return PipelineFile(path=path, pipeline=pipeline, settings=settings, source_map=source_map)
 
 
 def _text_of(path: Path) -> str:
@@ -126,24 +101,9 @@ def _nearby(path: Path) -> str:
     return "tidegate init writes one to start from"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What stands elsewhere in a file than in a pipeline: by the path there, that in the file."""
-
-    moved: Mapping[str, str]
-
-    def as_in_file(self, problem: Problem) -> Problem:
-        """A problem of the pipeline, at its place in the file."""
-        for path, in_file_ in self.moved.items():
-            rest = problem.at.removeprefix(path)
-            if problem.at.startswith(path) and (not rest or rest[0] in ".["):
-                return replace(problem, at=f"{in_file_}{rest}")
-        return problem
-
-
 def _loaded(
     data: Mapping[str, Any], environment: Mapping[str, str]
-) -> tuple[Pipeline, RunSettings, Layout]:
+) -> tuple[Pipeline, RunSettings, Mapping[str, str]]:
     referring = Referring(environment)
     resolved = _with_scalars(referring.resolved(data), data)
     parts = _parts_of(resolved)
@@ -154,7 +114,7 @@ def _loaded(
     told = [_unshown(each, referring) for each in parts.problems if each.at not in unset]
     if problems := [*referring.problems, *told]:
         raise ConfigError(problems)
-    return Pipeline(**parts.pipeline), RunSettings(**parts.run), parts.layout
+    return Pipeline(**parts.pipeline), RunSettings(**parts.run), parts.moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,24 +123,22 @@ class _Parts:
 
     pipeline: Mapping[str, Any]
     run: Mapping[str, Any]
-    layout: Layout
+    moved: Mapping[str, str]
     problems: Sequence[Problem]
 
 
 def _parts_of(data: Mapping[str, Any]) -> _Parts:
-    flat, layout, misplaced = _flattened(data)
+    flat, moved, problems = _flattened(data)
     run = flat.pop(RUN, {})
-    found = [layout.as_in_file(each) for each in Pipeline.problems_of(flat)]
-    if any(each.at == TRANSFORM for each in misplaced):  # nothing is known of what is in it
+    found = [as_written(each, moved) for each in Pipeline.problems_of(flat)]
+    if any(each.at == TRANSFORM for each in problems):  # nothing is known of what is in it
         found = [each for each in found if not each.at.startswith(TRANSFORM)]
-    problems = (*misplaced, *found, *_run_problems(run))
-    return _Parts(pipeline=flat, run=run, layout=layout, problems=problems)
-
-
-def _run_problems(run: Any) -> list[Problem]:
-    if not isinstance(run, Mapping):
-        return [misplaced_value(RUN, run, "the settings of a run")]
-    return located(RunSettings.problems_of(run), RUN)
+    problems += found
+    if isinstance(run, Mapping):
+        problems += located(RunSettings.problems_of(run), RUN)
+    else:
+        problems.append(misplaced_value(RUN, run, "the settings of a run"))
+    return _Parts(pipeline=flat, run=run, moved=moved, problems=problems)
 
 
 def _unshown(problem: Problem, referring: Referring) -> Problem:
@@ -189,8 +147,8 @@ def _unshown(problem: Problem, referring: Referring) -> Problem:
     return problem if text is None else replace(problem, found=f"what {text} holds")
 
 
-def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], Layout, list[Problem]]:
-    """The keywords of `Pipeline`, and `run`, from the layout of a file."""
+def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], list[Problem]]:
+    """The keywords of `Pipeline`, and `run`; by paths of these, where they are in the file."""
     flat, moved = dict(data), {name: f"{TRANSFORM}.{name}" for name in UNDER_TRANSFORM}
     unknown = [name for name in data if name not in TOP_KEYS]
     problems = [_unknown_on_top(name) for name in unknown]
@@ -199,7 +157,7 @@ def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], Layout, list[Pr
     transform = flat.pop(TRANSFORM, {})
     if not isinstance(transform, Mapping):
         expected = "a table with window, join or sql"
-        return flat, Layout(moved), [*problems, misplaced_value(TRANSFORM, transform, expected)]
+        return flat, moved, [*problems, misplaced_value(TRANSFORM, transform, expected)]
     known = (*UNDER_TRANSFORM, _SQL)
     for key in transform:
         if key not in known:
@@ -210,7 +168,7 @@ def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], Layout, list[Pr
             flat[name] = transform[name]
     if _SQL in transform:
         problems += _put_sql(flat, moved, transform[_SQL])
-    return flat, Layout(moved), problems
+    return flat, moved, problems
 
 
 TOP_KEYS: Final = (

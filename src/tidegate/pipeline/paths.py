@@ -27,6 +27,15 @@ def first_key(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
+def around(path: str) -> str:
+    """The path of what a path is part of.
+
+    >>> around("a.b[2]"), around("a.b"), around("a")
+    ('a.b', 'a', '')
+    """
+    return path[: max(path.rfind("."), path.rfind("["), 0)]
+
+
 def as_written(problem: Problem, written: Mapping[str, str]) -> Problem:
     """A problem at the path that its user knows, where `written` has one for a path around it."""
     for path, shorthand in written.items():

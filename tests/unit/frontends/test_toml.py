@@ -20,8 +20,10 @@ from tidegate import (
     Window,
 )
 from tidegate.errors import Problem
+from tidegate.frontends.source_map import SourceMap
 from tidegate.frontends.toml import load_pipeline
-from tidegate.frontends.toml_places import places_in
+from tidegate.frontends.toml_lines import lines_in
+from tidegate.frontends.toml_wording import in_toml
 
 SESSIONS = """\
 name = "sessions"
@@ -81,6 +83,10 @@ def problems(folder: Path, text: str) -> list[Problem]:
 def places(folder: Path, text: str) -> list[str]:
     """Line and path of each problem."""
     return [each.at.partition("pipeline.toml:")[2] for each in problems(folder, text)]
+
+
+def source_map(text: str) -> SourceMap:
+    return SourceMap(file=Path("pipeline.toml"), lines=lines_in(text), worded=in_toml)
 
 
 def test_a_file_is_the_same_value_as_python(tmp_path: Path) -> None:
@@ -288,14 +294,14 @@ def test_parts_of_a_list_over_several_lines_have_lines_of_their_own() -> None:
         one = [1, 2]
         """
     )
-    found = places_in(text)
+    found = source_map(text)
     paths = ("a.list", "a.list[0].x", "a.list[1]", "a.list[2].x", "a.list[3].x", "a.one[1]")
     assert [found.line_of(each) for each in paths] == [2, 3, 4, 4, 7, 9]
 
 
 def test_texts_over_several_lines_are_one_statement() -> None:
     text = "[a]\nsql = '''\n[not a table]\nb = 1\n'''\nc = 2\n\"quoted key\" = 3\nd.e = 4\n"
-    found = places_in(text)
+    found = source_map(text)
     paths = ("a.sql", "a.c", "a.quoted key", "a.d.e")
     assert [found.line_of(each) for each in paths] == [2, 6, 7, 8]
     assert "not a table" not in found.lines
@@ -303,7 +309,7 @@ def test_texts_over_several_lines_are_one_statement() -> None:
 
 def test_lists_of_tables_inside_each_other_are_counted_apart() -> None:
     text = "[[a]]\n[[a.b]]\nx = 1\n[[a.b]]\nx = 2\n[[a]]\n[a.c]\ny = 1\n"
-    found = places_in(text)
+    found = source_map(text)
     assert found.line_of("a[0].b[1].x") == 5
     assert found.line_of("a[1].c.y") == 8
 

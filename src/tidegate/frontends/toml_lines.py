@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidegate.errors import Problem
-from tidegate.pipeline.paths import joined
+from tidegate.pipeline.paths import around, joined
 
 _AT: Final = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 _AT_END: Final = " (at end of document)"
@@ -41,25 +41,12 @@ _HINTS: Final[Sequence[tuple[str, str]]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The line of each path of a file; a path that is not there stands where it would belong."""
-
-    lines: Mapping[str, int]
-
-    def line_of(self, path: str) -> int:
-        """The line of a path, or of the nearest part around it that is in the file."""
-        while path and path not in self.lines:
-            path = _around(path)
-        return self.lines.get(path, 1)
-
-
-def places_in(text: str) -> Places:
-    """Find the lines of everything in the text of a TOML file, which must be right in form."""
+def lines_in(text: str) -> Mapping[str, int]:
+    """The line of each path in the text of a TOML file, which must be right in form."""
     finder = _Finder()
     for line, statement in _statements(_lines_of(text)):
         finder.take(line, statement)
-    return Places(finder.lines)
+    return finder.lines
 
 
 def mistakes_in(text: str) -> list[tuple[int, Problem]]:
@@ -152,16 +139,6 @@ def _cut(line: str) -> str:
     return f"'{shown}...'" if quote else f"'{shown}'"
 
 
-def _around(path: str) -> str:
-    """The path of what a path is part of.
-
-    >>> _around("a.b[2]"), _around("a.b"), _around("a")
-    ('a.b', 'a', '')
-    """
-    at = max(path.rfind("."), path.rfind("["), 0)
-    return path[:at]
-
-
 def _statements(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Each header and each key with its value, however many lines it takes, and its first line."""
     first = 0
@@ -197,7 +174,7 @@ class _Finder:
             return
         spread: dict[str, int] = {}
         for path, value in _walked(parsed, self.table):
-            spread.setdefault(path, spread.get(_around(path), line))
+            spread.setdefault(path, spread.get(around(path), line))
             if isinstance(value, list) and "\n" in statement:
                 spread |= _spread(line, statement, self.table, path)
         self.lines.update(spread)
