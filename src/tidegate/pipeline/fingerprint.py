@@ -181,12 +181,12 @@ def _given(value: Value, leave_out: set[str]) -> dict[str, Any]:
 
 
 def _identity(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: _place(name, value) for name, value in options.items() if _says_which(name)}
+    known = {
+        name: _place(name, value)
+        for name, value in options.items()
+        if name.lower() in IDENTITY_OPTIONS
+    }
     return {"options": known} if known else {}
-
-
-def _says_which(option: str) -> bool:
-    return option.lower() in IDENTITY_OPTIONS
 
 
 def _place(name: str, value: Any) -> Any:

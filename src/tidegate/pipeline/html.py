@@ -46,7 +46,8 @@ def operator_html(operator: Window | Join) -> str:
 
 def sections_html(title: str, sections: Iterable[Section]) -> str:
     """Titles beside their lines, which keep their spaces."""
-    rows = (_row(head, _lines(lines)) for head, lines in sections if lines)
+    texts = ((head, escape("\n".join(lines))) for head, lines in sections if lines)
+    rows = (_row(head, f'<pre style="{_TEXT}">{text}</pre>') for head, text in texts)
     return _box(title, _table(rows))
 
 
@@ -81,7 +82,3 @@ def _table(rows: Iterable[str]) -> str:
 def _row(name: str, cell: str) -> str:
     head = f'<th style="{_CELL};font-weight:normal;opacity:0.75">{escape(name)}</th>'
     return f'<tr style="{_ROW}">{head}<td style="{_CELL}">{cell}</td></tr>'
-
-
-def _lines(lines: Sequence[str]) -> str:
-    return f'<pre style="{_TEXT}">{escape(chr(10).join(lines))}</pre>'

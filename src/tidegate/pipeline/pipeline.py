@@ -18,7 +18,6 @@ from tidegate.pipeline.fingerprint import canonical, digest
 from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
 from tidegate.pipeline.html import pipeline_html
 from tidegate.pipeline.join import Join
-from tidegate.pipeline.jsonschema import schema_for_editors
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.source import Source
@@ -189,8 +188,24 @@ class Pipeline(Value):
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """Describe what `from_dict` takes, for editors."""
-        return schema_for_editors(cls)
+        """Describe what `from_dict` takes, shorthands included, as JSON schema for editors."""
+        schema = _without_null_defaults(cls.model_json_schema())
+        properties = schema["properties"]
+        source, target, window, join = (
+            {"$ref": f"#/$defs/{name}"} for name in ("Source", "Target", "Window", "Join")
+        )
+        properties["sources"]["anyOf"] = [source, {"type": properties["sources"].pop("type")}]
+        properties["sources"]["anyOf"][1]["items"] = properties["sources"].pop("items")
+        properties["window"] = {
+            **window,
+            "description": "Short for operators with this one window.",
+        }
+        properties["join"] = {**join, "description": "Short for operators with this one join."}
+        properties["late"] = {**target, "description": "Short for channels.late."}
+        properties["rejected"] = {**target, "description": "Short for channels.rejected."}
+        either = [{"required": [name]} for name in ("window", "join", "operators")]
+        dialect = "https://json-schema.org/draft/2020-12/schema"
+        return {"$schema": dialect, **schema, "anyOf": either}
 
 
 def _engine() -> Any:
@@ -228,3 +243,14 @@ def _short_channels(full: dict[str, Any], written: dict[str, str]) -> list[Probl
             continue
         full["channels"], written[f"channels.{name}"] = {**channels, name: target}, name
     return problems
+
+
+def _without_null_defaults(node: Any) -> Any:
+    """Drop `default: null`, which would make editors offer a value that is none."""
+    if isinstance(node, dict):
+        return {
+            key: _without_null_defaults(item)
+            for key, item in node.items()
+            if not (key == "default" and item is None)
+        }
+    return [_without_null_defaults(item) for item in node] if isinstance(node, list) else node
