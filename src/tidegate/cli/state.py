@@ -168,8 +168,7 @@ def rewind(
     """
     from tidegate.cli import state_changing as changing  # noqa: PLC0415
     from tidegate.cli.state_listing import look_at  # noqa: PLC0415
-    from tidegate.cli.state_rewinding import offset_of  # noqa: PLC0415
-    from tidegate.cli.state_rewinding import rewind as rewound  # noqa: PLC0415
+    from tidegate.cli.state_offsets import offset_of  # noqa: PLC0415
     from tidegate.cli.state_where import find_one  # noqa: PLC0415
 
     with told():
@@ -189,7 +188,9 @@ def rewind(
             say(sentence)
         if not yes:
             _ask("forget it?", "--yes forgets", "nothing was forgotten")
-        epoch = rewound(catalog, name, source, offset, None if yes else found.committed.epoch)
+        epoch = changing.rewind(
+            catalog, name, source, offset, None if yes else found.committed.epoch
+        )
         changing.claim_targets(where, catalog, name)
         say(f"{source} stands at {to} as of epoch {epoch}")
 
@@ -205,20 +206,20 @@ def skip_publish(
     For a pipeline that does not start because staged rows are gone, or its target refuses them.
     State and offsets stay.
     """
-    from tidegate.cli import state_skipping as skipping  # noqa: PLC0415
+    from tidegate.cli import state_changing as changing  # noqa: PLC0415
     from tidegate.cli.state_where import find_one  # noqa: PLC0415
 
     with told():
         catalog, name = find_one(where, pipeline)
-        manifests = skipping.unpublished(catalog, name)
+        manifests = changing.unpublished(catalog, name)
         if not manifests:
             say(f"pipeline {name!r} has published all that it committed")
             return
-        for sentence in skipping.given_up(name, manifests):
+        for sentence in changing.given_up(name, manifests):
             say(sentence)
         if not yes:
             _ask("give it up?", "--yes gives it up", "nothing was given up")
-        skipping.skip_publish(catalog, name, manifests)
+        changing.skip_publish(catalog, name, manifests)
         say(f"given up: {count_text(len(manifests), 'epochs')}")
 
 

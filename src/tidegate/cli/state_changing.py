@@ -1,10 +1,14 @@
-"""`tidegate state reset | fold | export`: what takes a pipeline over for a moment, or writes."""
+"""`tidegate state reset | rewind | skip-publish | fold | export`: what changes or writes something.
+
+All but `export` take the pipeline over for a moment.
+"""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,26 +17,44 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.cli.state_listing import Listed
+from tidegate.cli.state_offsets import Offset
 from tidegate.cli.state_where import pipeline_of
 from tidegate.cli.telling import plain
+from tidegate.core.watermark import (
+    PipelineWatermark,
+    SourceWatermark,
+    partition_key,
+    partitions_in,
+)
 from tidegate.errors import ConfigError, EpochTaken, PipelineInUse, Problem
-from tidegate.eventtime import now_us
+from tidegate.eventtime import BEGINNING, now_us
 from tidegate.pipeline.wording import whereabouts
 from tidegate.spark.folding import Folder
 from tidegate.spark.resetting import claim_anew
 from tidegate.state.catalog import Catalog
 from tidegate.state.live import read_live
-from tidegate.state.protocol import Recovered, Store
+from tidegate.state.protocol import Manifest, Recovered, Stacks, Store
 from tidegate.state.stored_plan import stored_operator
-from tidegate.text import bytes_text
+from tidegate.text import bytes_text, count_text
 
 
 @contextmanager
-def taken_over(catalog: Catalog, pipeline: str) -> Iterator[tuple[Store, Recovered]]:
-    """Hold a pipeline for as long as it takes; `PipelineInUse` while somebody runs it."""
+def taken_over(
+    catalog: Catalog, pipeline: str, confirmed_epoch: int | None = None
+) -> Iterator[tuple[Store, Recovered]]:
+    """Hold a pipeline for as long as it takes; `PipelineInUse` while somebody runs it.
+
+    With `confirmed_epoch`: `EpochTaken` if something was committed since somebody agreed to it.
+    """
     store = catalog.store(pipeline)
     try:
-        yield store, store.open()
+        recovered = store.open()
+        if confirmed_epoch is not None and recovered.epoch != confirmed_epoch:
+            raise EpochTaken(
+                f"pipeline {pipeline!r} was at epoch {confirmed_epoch} when you were asked and "
+                f"is at {recovered.epoch} now: nothing was forgotten; ask again"
+            )
+        yield store, recovered
     finally:
         store.close()
 
@@ -83,18 +105,99 @@ def _of_target(plan: Mapping[str, Any]) -> str:
 
 
 def reset(catalog: Catalog, pipeline: str, confirmed_epoch: int | None) -> int:
-    """Forget everything, and say how many files went with it.
-
-    With `confirmed_epoch`: only if nothing was committed since somebody agreed to it.
-    """
-    with taken_over(catalog, pipeline) as (store, recovered):
-        if confirmed_epoch is not None and recovered.epoch != confirmed_epoch:
-            raise EpochTaken(
-                f"pipeline {pipeline!r} was at epoch {confirmed_epoch} when you were asked and "
-                f"is at {recovered.epoch} now: nothing was forgotten; ask again"
-            )
+    """Forget everything, and say how many files went with it."""
+    with taken_over(catalog, pipeline, confirmed_epoch) as (store, recovered):
         store.reset(recovered.token)
         return store.collect_garbage(recovered.token)
+
+
+def rewind(
+    catalog: Catalog, pipeline: str, source: str, to: Offset | None, confirmed_epoch: int | None
+) -> int:
+    """Put a source back, and return the epoch that says so.
+
+    Rows that are read again would count twice in what is held, so that is forgotten in the same
+    transaction, and a new incarnation begins behind the offsets that remain.
+    """
+    with taken_over(catalog, pipeline, confirmed_epoch) as (store, recovered):
+        last, token = recovered.last, recovered.token
+        if last is None:
+            raise ConfigError([Problem("--source", repr(source), "a source that was read")])
+        offsets = {name: offset for name, offset in last.offsets.items() if name != source}
+        if to is not None:
+            offsets[source] = to
+        manifest = _begun_anew(source, last, recovered, offsets)
+        store.adopt(token, recovered.plan or {})
+        store.reset(token, then=manifest)
+        store.published(token, manifest.epoch)
+        store.collect_garbage(token)
+        return manifest.epoch
+
+
+def _begun_anew(
+    source: str, last: Manifest, recovered: Recovered, offsets: Mapping[str, Offset]
+) -> Manifest:
+    """An epoch in which nothing is held, and each source stands where it is to.
+
+    Which partitions the one has that is rewound, the next run sees.
+    """
+    known = last.watermarks["sources"]
+    left = {partition_key(source, each) for each in partitions_in(source, known)}
+    watermarks = PipelineWatermark(
+        sources={name: SourceWatermark() for name in known if name not in left}
+    )
+    return Manifest(
+        epoch=recovered.epoch + 1,
+        offsets=offsets,
+        watermarks=dict(watermarks.to_dict()),
+        state={name: Stacks(shards=((),) * len(each.shards)) for name, each in last.state.items()},
+        discovered={name: tuple(entries) for name, entries in recovered.logs.items()},
+        committed_us=last.committed_us,
+        arrival_us=BEGINNING,
+    )
+
+
+def unpublished(catalog: Catalog, pipeline: str) -> tuple[Manifest, ...]:
+    """The committed epochs whose output may not be out yet."""
+    with taken_over(catalog, pipeline) as (_, recovered):
+        return recovered.to_publish
+
+
+def given_up(pipeline: str, manifests: Sequence[Manifest]) -> Iterator[str]:
+    """What is lost when these epochs are not published, in sentences."""
+    epochs = count_text(len(manifests), "epochs")
+    yield f"pipeline {pipeline} gives up what is not in its targets yet of {epochs}:"
+    for manifest in manifests:
+        rows, parts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for output in manifest.outputs:
+            if not output.in_commit:
+                what = (output.channel, output.kind)
+                rows[what] += output.part.rows
+                parts[what] += 1
+        for (channel, kind), count in sorted(rows.items()):
+            taken_back = " to be taken back" if kind == "retracted" else ""
+            yield (
+                f"epoch {manifest.epoch}, channel {channel}: {count_text(count, 'rows')}"
+                f"{taken_back} in {count_text(parts[channel, kind], 'parts')}"
+            )
+        if not rows:
+            yield f"epoch {manifest.epoch}: no rows"
+    yield "state and offsets stay as they are: these rows do not come again"
+
+
+def skip_publish(catalog: Catalog, pipeline: str, agreed: Sequence[Manifest]) -> None:
+    """Note that these epochs are out, whatever of them is; what was staged for them goes.
+
+    Raises `EpochTaken` if there are others by now.
+    """
+    with taken_over(catalog, pipeline) as (store, recovered):
+        if [each.epoch for each in recovered.to_publish] != [each.epoch for each in agreed]:
+            raise EpochTaken(
+                f"pipeline {pipeline!r} went on while you were asked: nothing was given up; "
+                "ask again"
+            )
+        store.published(recovered.token, agreed[-1].epoch)
+        store.collect_garbage(recovered.token)
 
 
 def claim_targets(where: Path | None, catalog: Catalog, pipeline: str) -> None:

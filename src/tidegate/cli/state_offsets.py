@@ -1,8 +1,4 @@
-"""`tidegate state rewind`: let the next run read a source again, from an offset that is named.
-
-Rows that are read again would count twice in what is held, so state goes with it: what is held is
-forgotten, and a new incarnation begins behind the offsets that remain.
-"""
+"""Offsets as people write them in a command, read by the form of the offset that is committed."""
 
 from __future__ import annotations
 
@@ -10,19 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.cli.state_changing import taken_over
-from tidegate.core.watermark import (
-    PipelineWatermark,
-    SourceWatermark,
-    partition_key,
-    partitions_in,
-)
-from tidegate.errors import ConfigError, EpochTaken, Problem
-from tidegate.eventtime import BEGINNING
+from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.wording import did_you_mean
-from tidegate.state.catalog import Catalog, Committed
-from tidegate.state.protocol import Manifest, Recovered, Stacks
+from tidegate.state.catalog import Committed
 
 EARLIEST = "earliest"
 
@@ -49,55 +36,6 @@ def offset_of(committed: Committed, source: str, to: str) -> Offset | None:
         hint = "to leave rows out, filter them in the transform of the source"
         raise ConfigError([Problem("--to", repr(to), expected, hint)])
     return wanted
-
-
-def rewind(
-    catalog: Catalog, pipeline: str, source: str, to: Offset | None, confirmed_epoch: int | None
-) -> int:
-    """Forget what is held and put the source back, in one transaction; the epoch that says so
-    comes back.
-    """
-    with taken_over(catalog, pipeline) as (store, recovered):
-        if confirmed_epoch is not None and recovered.epoch != confirmed_epoch:
-            raise EpochTaken(
-                f"pipeline {pipeline!r} was at epoch {confirmed_epoch} when you were asked and "
-                f"is at {recovered.epoch} now: nothing was changed; ask again"
-            )
-        last, token = recovered.last, recovered.token
-        if last is None:
-            raise ConfigError([Problem("--source", repr(source), "a source that was read")])
-        offsets = {name: offset for name, offset in last.offsets.items() if name != source}
-        if to is not None:
-            offsets[source] = to
-        manifest = _begun_anew(source, last, recovered, offsets)
-        store.adopt(token, recovered.plan or {})
-        store.reset(token, then=manifest)
-        store.published(token, manifest.epoch)
-        store.collect_garbage(token)
-        return manifest.epoch
-
-
-def _begun_anew(
-    source: str, last: Manifest, recovered: Recovered, offsets: Mapping[str, Offset]
-) -> Manifest:
-    """An epoch in which nothing is held, and each source stands where it is to.
-
-    Which partitions the one has that is rewound, the next run sees.
-    """
-    known = last.watermarks["sources"]
-    left = {partition_key(source, each) for each in partitions_in(source, known)}
-    watermarks = PipelineWatermark(
-        sources={name: SourceWatermark() for name in known if name not in left}
-    )
-    return Manifest(
-        epoch=recovered.epoch + 1,
-        offsets=offsets,
-        watermarks=dict(watermarks.to_dict()),
-        state={name: Stacks(shards=((),) * len(each.shards)) for name, each in last.state.items()},
-        discovered={name: tuple(entries) for name, entries in recovered.logs.items()},
-        committed_us=last.committed_us,
-        arrival_us=BEGINNING,
-    )
 
 
 def _parsed(to: str, known: Offset) -> dict[str, Any] | None:
