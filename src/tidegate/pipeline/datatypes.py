@@ -124,11 +124,6 @@ class DataType:
         return self.element is None
 
     @property
-    def orderable(self) -> bool:
-        """Whether `min` and `max` mean something: every scalar, as in Spark."""
-        return self.scalar
-
-    @property
     def groupable(self) -> bool:
         """Whether a column of it can be a key: rounding would tear the rows of a key apart."""
         return self.scalar and not self.fractional

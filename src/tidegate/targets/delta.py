@@ -13,23 +13,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import polars as pl
+import pyarrow as pa
 
-from tidegate.errors import Problem
+from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, Target
 from tidegate.pipeline.masking import shown
+from tidegate.pipeline.wording import did_you_mean
 from tidegate.targets.blobs import table_to_bytes
-from tidegate.targets.delta_merge import merge
-from tidegate.targets.delta_schema import (
-    column_problems,
-    completed,
-    delta_schema,
-    deltalake,
-    package_problems,
-    type_problems,
-)
 from tidegate.targets.options import (
     are_changes,
     identity_problems,
@@ -269,3 +263,158 @@ def _storage_problems(target: Target) -> Iterator[Problem]:
     if not isinstance(inner, Mapping):
         hint = "options={'path': ..., 'storage.aws_region': ...}"
         yield Problem(f"options.{_STORAGE}", shown(inner, _STORAGE), "a mapping", hint)
+
+
+# --- merging ---
+
+_TABLE: Final = "t"
+_SOURCE: Final = "s"
+
+
+def merge(
+    table: Any,
+    sent: pl.DataFrame | None,
+    retracted: pl.DataFrame | None,
+    identity: Sequence[str],
+    commit_properties: Any,
+) -> None:
+    """Commit an epoch to a table; an identity that is both retracted and sent stays, as sent.
+
+    Identities that count no more are deleted, rows replaced or added, in one commit: no reader sees
+    a session that has been merged away beside the merged one.
+    """
+    gone = _free_name("gone", sent, retracted)
+    rows = changes(sent, retracted, identity, gone)
+    values = {
+        _quoted(name): f"{_SOURCE}.{_quoted(name)}"
+        for name in (identity if sent is None else sent.columns)
+    }
+    merging = table.merge(
+        rows,
+        _same_identity(identity),
+        source_alias=_SOURCE,
+        target_alias=_TABLE,
+        commit_properties=commit_properties,
+    ).when_matched_delete(f"{_SOURCE}.{_quoted(gone)}")
+    if sent is not None:
+        merging = merging.when_matched_update(values).when_not_matched_insert(
+            values, f"NOT {_SOURCE}.{_quoted(gone)}"
+        )
+    merging.execute()
+
+
+def changes(
+    sent: pl.DataFrame | None, retracted: pl.DataFrame | None, identity: Sequence[str], gone: str
+) -> pl.DataFrame:
+    """One row for each identity of the epoch; `gone` says that it is only to be deleted.
+
+    Of rows with the same identity the last one counts.
+    """
+    news = [] if sent is None else [sent.with_columns(pl.lit(False).alias(gone))]
+    olds = []
+    if retracted is not None:
+        olds = [retracted.select(identity).with_columns(pl.lit(True).alias(gone))]
+    rows = pl.concat([*olds, *news], how="diagonal")
+    return rows.unique(identity, keep="last", maintain_order=True)
+
+
+def _same_identity(identity: Sequence[str]) -> str:
+    """NULL equals NULL. The parentheses count: without them AND binds before IS."""
+    return " AND ".join(
+        f"({_TABLE}.{_quoted(name)} IS NOT DISTINCT FROM {_SOURCE}.{_quoted(name)})"
+        for name in identity
+    )
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _free_name(name: str, *tables: pl.DataFrame | None) -> str:
+    """`name`, or longer where a column is called so."""
+    taken = {column for table in tables if table is not None for column in table.columns}
+    while name in taken:
+        name += "_"
+    return name
+
+
+# --- types and columns ---
+
+
+def deltalake() -> Any:
+    """The library, which only pipelines with such a target need."""
+    try:
+        import_module("deltalake.exceptions")
+        return import_module("deltalake")
+    except ImportError as error:
+        raise ConfigError([*package_problems()]) from error
+
+
+def package_problems() -> Iterator[Problem]:
+    """The library is installed."""
+    try:
+        import_module("deltalake")
+    except ImportError:
+        found = "'delta', but the package deltalake is not installed"
+        yield Problem("format", found, "deltalake beside tidegate", "pip install tidegate[delta]")
+
+
+_PLAIN: Final = (
+    *(pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64),
+    *(pl.String, pl.Binary, pl.Date, pl.Decimal),
+)
+
+
+def _storable(dtype: Any) -> bool:
+    if isinstance(dtype, pl.List):
+        return _storable(dtype.inner)
+    if isinstance(dtype, pl.Datetime):
+        return dtype.time_unit == "us" and dtype.time_zone in (None, "UTC")
+    return dtype in _PLAIN
+
+
+def type_problems(schema: pl.Schema) -> Iterator[Problem]:
+    """Every column has a type that a table can have, without being changed."""
+    for name, dtype in schema.items():
+        if not _storable(dtype):
+            hint = "cast it in the transform of the source"
+            found = f"column {name!r} of type {dtype}"
+            yield Problem("format", found, "types that a delta table has", hint)
+
+
+def column_problems(table: Any, schema: pl.Schema) -> Iterator[Problem]:
+    """The table has every column, with its type; what else it has may be NULL."""
+    there = {each.name: each for each in table.schema().fields}
+    place = f"the table {shown(table.table_uri)}"
+    for each in delta_schema(schema).fields:
+        wanted = _type_text(each.type)
+        if each.name not in there:
+            hint = did_you_mean(each.name, there, "add the column, or choose another path")
+            found = f"{place} without the column {each.name!r}"
+            yield Problem("options.path", found, f"a column {each.name!r} of type {wanted}", hint)
+        elif (found_type := _type_text(there[each.name].type)) != wanted:
+            found = f"{place}, where the column {each.name!r} is {found_type}"
+            yield Problem("options.path", found, wanted, "choose another path, or cast the column")
+    for name, each in there.items():
+        if name not in schema and not each.nullable:
+            found = f"{place} with the column {name!r}, which is not nullable"
+            yield Problem("options.path", found, "a column that rows have, or nullable", "")
+
+
+def _type_text(kind: Any) -> str:
+    if hasattr(kind, "element_type"):
+        return f"array<{_type_text(kind.element_type)}>"
+    return str(kind.type)
+
+
+def delta_schema(schema: pl.Schema) -> Any:
+    """The schema of a table for rows of this one."""
+    return deltalake().Schema.from_arrow(schema.to_frame().to_arrow().schema)
+
+
+def completed(rows: pl.DataFrame, table: Any) -> pl.DataFrame:
+    """The rows with NULL in columns that only the table has."""
+    there = pl.DataFrame(pa.schema(table.schema().to_arrow()).empty_table()).schema
+    extra = {name: dtype for name, dtype in there.items() if name not in rows.columns}
+    return rows.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in extra.items())

@@ -27,7 +27,13 @@ from tidegate.postgres.connecting import Connection, transaction
 from tidegate.postgres.pool import pooled
 from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.targets.blobs import table_to_bytes
-from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
+from tidegate.targets.options import (
+    are_changes,
+    choice_problems,
+    identity_problems,
+    refuse,
+    unknown_options,
+)
 from tidegate.targets.pieces import next_piece
 from tidegate.targets.postgres_published import (
     claim,
@@ -247,7 +253,7 @@ def open_postgres(
             *unknown_options(target, ("table", "schema", "url", _ZERO_BYTES)),
             *_name_problems(target, "table"),
             *_name_problems(target, "schema"),
-            *_zero_byte_problems(target),
+            *choice_problems(target, _ZERO_BYTES, ("refuse", "replace")),
             *([place] if isinstance(place, Problem) else []),
         ],
         channel,
@@ -298,12 +304,6 @@ def _address(url: str, target: Target, channel: str) -> Address:
         return Address(url)
     at = "target.options" if channel == MAIN else f"channels.{channel}.options"
     return Address(url, at=at)
-
-
-def _zero_byte_problems(target: Target) -> Iterator[Problem]:
-    found = target.options.get(_ZERO_BYTES, "refuse")
-    if found not in ("refuse", "replace"):
-        yield Problem(f"options.{_ZERO_BYTES}", shown(found), "'refuse' or 'replace'")
 
 
 def _name_problems(target: Target, option: str) -> Iterator[Problem]:

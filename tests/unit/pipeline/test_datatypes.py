@@ -81,14 +81,12 @@ def test_predicates_sort_the_types() -> None:
         "fractional": [str(each) for each in types if each.fractional],
         "numeric": [str(each) for each in types if each.numeric],
         "temporal": [str(each) for each in types if each.temporal],
-        "orderable": [str(each) for each in types if each.orderable],
         "not groupable": [str(each) for each in types if not each.groupable],
     } == {
         "integral": ["byte", "short", "int", "long"],
         "fractional": ["float", "double"],
         "numeric": NUMBERS,
         "temporal": ["date", "timestamp", "timestamp_ntz"],
-        "orderable": SCALARS,
         "not groupable": ["float", "double", "array<int>"],
     }
 

@@ -375,7 +375,7 @@ def test_without_the_package_the_error_says_how_to_install_it(
         return importlib.import_module(name)
 
     writer = opened(path="x")
-    monkeypatch.setattr("tidegate.targets.delta_schema.import_module", missing)
+    monkeypatch.setattr("tidegate.targets.delta.import_module", missing)
     with pytest.raises(ConfigError, match=r"pip install tidegate\[delta\]"):
         opened(path="x")
     with pytest.raises(ConfigError, match=r"pip install tidegate\[delta\]"):
