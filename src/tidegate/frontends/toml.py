@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.frontends.environment import Referring, as_scalar
+from tidegate.frontends.environment import Referring, as_scalar, with_texts
 from tidegate.frontends.source_map import SourceMap, at_line
 from tidegate.frontends.toml_lines import lines_in, mistakes_in
 from tidegate.frontends.toml_wording import in_toml
 from tidegate.pipeline import Pipeline, RunSettings
-from tidegate.pipeline.masking import secret_name
-from tidegate.pipeline.paths import as_written, joined, located
+from tidegate.pipeline.paths import as_written, located
 from tidegate.pipeline.wording import misplaced_value, nearest, unknown_key
 
 if TYPE_CHECKING:
@@ -105,11 +104,12 @@ def _loaded(
     data: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[Pipeline, RunSettings, Mapping[str, str]]:
     referring = Referring(environment)
-    resolved = _with_scalars(referring.resolved(data), data)
+    resolved = referring.resolved(data)
     parts = _parts_of(resolved)
-    wrong_types = {each.at for each in parts.problems} & referring.written.keys()
-    if wrong_types:  # a number in the environment is a text
-        parts = _parts_of(_retyped(resolved, wrong_types))
+    wrong = {each.at for each in parts.problems} & referring.written.keys()
+    if wrong:  # a number in the environment is a text
+        retyped = with_texts(resolved, lambda at, text: as_scalar(text) if at in wrong else text)
+        parts = _parts_of(retyped)
     unset = {each.at for each in referring.problems}
     told = [_unshown(each, referring) for each in parts.problems if each.at not in unset]
     if problems := [*referring.problems, *told]:
@@ -209,26 +209,3 @@ def _put_sql(flat: dict[str, Any], moved: dict[str, str], sql: Any) -> list[Prob
     moved["sources[0].transform"] = at
     moved["sources.transform"] = at
     return []
-
-
-def _with_scalars(resolved: Any, written: Any, name: str = "", *, free: bool = False) -> Any:
-    """Where any type may stand, as in options, a reference alone may be a number or a truth."""
-    if isinstance(resolved, Mapping):
-        return {
-            key: _with_scalars(item, written[key], str(key), free=free or key == "options")
-            for key, item in resolved.items()
-        }
-    if isinstance(resolved, list):
-        pairs = zip(resolved, written, strict=True)
-        return [_with_scalars(*each, name, free=free) for each in pairs]
-    is_reference = isinstance(resolved, str) and resolved != written
-    return as_scalar(resolved) if free and is_reference and not secret_name(name) else resolved
-
-
-def _retyped(value: Any, paths: set[str], path: str = "") -> Any:
-    """`value` with the texts at `paths` as the numbers and truths that they are."""
-    if isinstance(value, Mapping):
-        return {key: _retyped(item, paths, joined(path, str(key))) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_retyped(item, paths, f"{path}[{n}]") for n, item in enumerate(value)]
-    return as_scalar(value) if path in paths and isinstance(value, str) else value
