@@ -11,17 +11,10 @@ from psycopg import sql
 
 from tidegate.postgres.connecting import Connection
 from tidegate.targets.postgres_table import Column, TableName, asked, place_of
+from tidegate.targets.postgres_text import PLAIN
 
-_PLAIN: Final[Mapping[str, pl.DataType]] = {
-    "boolean": pl.Boolean(),
-    "smallint": pl.Int16(),
-    "integer": pl.Int32(),
-    "bigint": pl.Int64(),
-    "real": pl.Float32(),
-    "double precision": pl.Float64(),
-    "text": pl.String(),
-    "bytea": pl.Binary(),
-    "date": pl.Date(),
+_DTYPES: Final[Mapping[str, pl.DataType]] = {
+    **{name: dtype() for dtype, name in PLAIN.items()},
     "timestamp with time zone": pl.Datetime("us", "UTC"),
     "timestamp without time zone": pl.Datetime("us"),
 }
@@ -57,7 +50,7 @@ def dtype_of(kind: str) -> pl.DataType:
         return pl.List(dtype_of(kind[:-2]))
     if (digits := _NUMERIC.fullmatch(kind)) is not None and int(digits[1]) <= 38:
         return pl.Decimal(int(digits[1]), int(digits[2]))
-    return _PLAIN.get(kind, pl.String())
+    return _DTYPES.get(kind, pl.String())
 
 
 def _raw_type(kind: str) -> pl.DataType:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-_PLAIN: Final[Mapping[object, str]] = {
+PLAIN: Final[Mapping[type[pl.DataType], str]] = {
     pl.Boolean: "boolean",
     pl.Int8: "smallint",
     pl.Int16: "smallint",
@@ -26,6 +26,7 @@ _PLAIN: Final[Mapping[object, str]] = {
     pl.Binary: "bytea",
     pl.Date: "date",
 }
+"""Of those that are one type there, the last one holds all values of it."""
 _QUOTED: Final = ("text", "bytea")
 """Types whose text may hold what means something in an array."""
 _YEARS: Final = (-62_135_596_800_000_000, 253_402_300_800_000_000)
@@ -47,7 +48,7 @@ def type_of(dtype: pl.DataType) -> str | None:
     if isinstance(dtype, pl.Datetime):
         known = dtype.time_unit == "us" and dtype.time_zone in (None, "UTC")
         return f"timestamp {'with' if dtype.time_zone else 'without'} time zone" if known else None
-    return _PLAIN.get(type(dtype))
+    return PLAIN.get(type(dtype))
 
 
 def types_of(schema: pl.Schema) -> dict[str, str]:
