@@ -22,6 +22,8 @@ WARM_READS: Final = 3
 """So often a topic is read again, of which the median counts."""
 READ_OVER_SPARK: Final = 1.3
 """The bound: how many times the rate of Spark's connector."""
+AVRO_OVER_JSON: Final = 0.5
+"""The bound: the rate of a topic of Avro to PostgreSQL, of that of the same clicks as JSON."""
 
 RATE: Final = 10_000
 """Events a second, of the live stream."""

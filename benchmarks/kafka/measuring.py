@@ -79,6 +79,7 @@ def drained(topic: Topic) -> tuple[list[Drained], int]:
     settings = {
         "servers": topic.servers,
         "topic": topic.name,
+        "options": dict(topic.options),
         "data": str(topic.data),
         "scratch": str(scratch),
         "rows_per_epoch": rows_per_epoch,
@@ -123,6 +124,7 @@ def _read(system: str, topic: Topic, connector: Connector | None) -> Read:
     settings: dict[str, Any] = {
         "servers": topic.servers,
         "topic": topic.name,
+        "options": dict(topic.options),
         "scratch": str(scratch),
         "passes": 1 + WARM_READS,
         "rows_per_epoch": LARGE_EPOCH,

@@ -13,9 +13,9 @@ from benchmarks.kafka.measuring import Drained, Read
 from benchmarks.summary import WIDTH
 
 
-def show_drained(passes: Sequence[Drained], peak_bytes: int) -> None:
+def show_drained(values: str, passes: Sequence[Drained], peak_bytes: int) -> None:
     """Rates from the topic to the table, and the share of each part in the passes."""
-    title = f"Kafka, {PARTITIONS} partitions, to PostgreSQL: {passes[0].rows:,} events"
+    title = f"{values} in {PARTITIONS} partitions, to PostgreSQL: {passes[0].rows:,} events"
     table = _table(title, "pass", "events/s", "s", "epochs", "sessions", "peak PSS MB")
     for nth, each in enumerate(passes):
         table.add_row(
@@ -32,9 +32,9 @@ def show_drained(passes: Sequence[Drained], peak_bytes: int) -> None:
         console.print(f"warm {each.rows_per_epoch:,}, share of each part: {told}")
 
 
-def show_read(reads: Sequence[Read]) -> None:
+def show_read(values: str, reads: Sequence[Read]) -> None:
     """Rates of reading and decoding alone."""
-    title = f"Kafka, {PARTITIONS} partitions, read and decoded alone: {reads[0].rows:,} events"
+    title = f"{values} in {PARTITIONS} partitions, read and decoded alone: {reads[0].rows:,} events"
     table = _table(title, "reader", "cold events/s", "warm events/s", "s of passes", "peak PSS MB")
     for each in reads:
         table.add_row(

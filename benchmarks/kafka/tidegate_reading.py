@@ -46,7 +46,8 @@ def _timed(spark: SparkSession, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(spark: SparkSession, settings: dict[str, Any]) -> Sums:
-    reader = KafkaReader(source(settings["servers"], settings["topic"], 0), (), "reading")
+    clicks = source(settings["servers"], settings["topic"], settings["options"], 0)
+    reader = KafkaReader(clicks, (), "reading")
     reader.end_at(now_us())
     found: list[dict[str, Any]] = []
     since, unread = None, True

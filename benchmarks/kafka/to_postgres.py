@@ -62,7 +62,7 @@ def _timed(job: Job, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pipeline(job: Job, settings: Mapping[str, Any]) -> Pipeline:
-    clicks = source(settings["servers"], settings["topic"], job.delay_ms)
+    clicks = source(settings["servers"], settings["topic"], settings["options"], job.delay_ms)
     return postgres_sessions.pipeline(job).model_copy(update={"sources": (clicks,)})
 
 
