@@ -23,7 +23,8 @@ from tidegate.errors import ConfigError
 from tidegate.pipeline import DataType
 from tidegate.pipeline.source import KAFKA_COLUMNS, KAFKA_VALUE
 from tidegate.sources import decode_avro
-from tidegate.sources.decode_avro import AvroDecoder, RegistryDecoder, avro_columns
+from tidegate.sources.decode_avro import AvroDecoder, RegistryDecoder
+from tidegate.sources.decode_avro_schema import avro_columns
 from tidegate.sources.decode_json import JsonDecoder
 from tidegate.sources.decode_plain import BinaryDecoder, StringDecoder
 from tidegate.sources.decoding import VALUE, Decoder

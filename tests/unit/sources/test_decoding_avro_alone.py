@@ -6,14 +6,12 @@ import io
 import json
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.pipeline import DataType
-from tidegate.sources import decode_avro_items
 from tidegate.sources.decode_avro import AvroDecoder
 from tidegate.sources.decode_avro_schema import avro_columns
 
@@ -71,14 +69,10 @@ def encoded(schema: str, row: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def decoded(schema: str, values: Sequence[bytes], few: int = 128) -> list[Any]:
-    """The row of each value, or None where it did not decode.
-
-    Items of no more rows than `few` are read row by row.
-    """
+def decoded(schema: str, values: Sequence[bytes]) -> list[Any]:
+    """The row of each value, or None where it did not decode."""
     wanted = {name: DataType.parse(kind) for name, kind in avro_columns(schema).items()}
-    with patch.object(decode_avro_items, "_FEW", few):
-        found = AvroDecoder(schema).decode(values, wanted)
+    found = AvroDecoder(schema).decode(values, wanted)
     assert found.rows.num_rows == len(values)
     found.rows.validate(full=True)
     rows = found.rows.to_pylist() if wanted else [{}] * len(values)
@@ -86,22 +80,19 @@ def decoded(schema: str, values: Sequence[bytes], few: int = 128) -> list[Any]:
     return [None if bad else row for row, bad in zip(rows, marks, strict=True)]
 
 
-FEW = st.sampled_from([0, 2, 128])
-
-
-@given(batches(), FEW)
+@given(batches())
 def test_records_come_back_as_they_were_written(
-    batch: tuple[str, list[dict[str, Any]], list[int]], few: int
+    batch: tuple[str, list[dict[str, Any]], list[int]],
 ) -> None:
     schema, rows, _ = batch
     columns = avro_columns(schema)
     expected = [{name: row[name] for name in columns} for row in rows]
-    assert decoded(schema, [encoded(schema, row) for row in rows], few) == expected
+    assert decoded(schema, [encoded(schema, row) for row in rows]) == expected
 
 
-@given(batches(), FEW, st.data())
+@given(batches(), st.data())
 def test_a_damaged_record_decodes_as_it_does_alone_and_changes_no_other(
-    batch: tuple[str, list[dict[str, Any]], list[int]], few: int, data: st.DataObject
+    batch: tuple[str, list[dict[str, Any]], list[int]], data: st.DataObject
 ) -> None:
     schema, rows, damaged = batch
     values = [encoded(schema, row) for row in rows]
@@ -111,7 +102,7 @@ def test_a_damaged_record_decodes_as_it_does_alone_and_changes_no_other(
         values[place] = (
             values[place][:begin] + data.draw(st.binary(max_size=4)) + values[place][end:]
         )
-    found = decoded(schema, values, few)
+    found = decoded(schema, values)
     assert same(found, [decoded(schema, [value])[0] for value in values])
     for value, row in zip(values, found, strict=True):
         assert row is None or agrees(schema, value, row)

@@ -18,7 +18,8 @@ from tidegate.kafka import registry as of_kafka
 from tidegate.kafka.registry import fetch_schema, schema_by_id
 from tidegate.pipeline import DataType
 from tidegate.sources import decode_avro
-from tidegate.sources.decode_avro import RegistryDecoder, avro_columns
+from tidegate.sources.decode_avro import RegistryDecoder
+from tidegate.sources.decode_avro_schema import avro_columns
 
 
 @pytest.fixture
@@ -171,6 +172,7 @@ def test_one_schema_is_read_by_another(registry: SchemaRegistry) -> None:
         a("raw", "bytes", default="\xff"),
         a("tags", {"type": "array", "items": "string"}, default=["x"]),
         a("flag", "boolean", default=True),
+        a("colour", {"type": "enum", "name": "C", "symbols": ["red", "green"]}, default="green"),
         a("share", "double", default="Infinity"),
         a("least", "float", default="-INF"),
         a("whole", "double", default=0),
@@ -187,6 +189,7 @@ def test_one_schema_is_read_by_another(registry: SchemaRegistry) -> None:
             "raw": b"\xff",
             "tags": ["x"],
             "flag": True,
+            "colour": "green",
             "share": math.inf,
             "least": -math.inf,
             "whole": 0.0,
@@ -201,6 +204,7 @@ def test_one_schema_is_read_by_another(registry: SchemaRegistry) -> None:
         record(a("other", "long")),
         record(a("n", ["int", "string"])),
         record(a("n", "int"), a("self", ["null", "Event"])),
+        record(a("n", "int"), a("nothing", {"type": "array", "items": "null"})),
         '"long"',
     ],
 )
