@@ -22,9 +22,9 @@ from tidegate.cli.demo_pipeline import GAP_MS, LATE_BY_MS, NAME, USERS, DemoPlan
 from tidegate.cli.demo_proof import Tables, clicks_of, differences, expected, found, judged_clicks
 from tidegate.cli.demo_run import Attempt, run_once
 from tidegate.cli.report import Report, report_html
-from tidegate.text import elapsed_text
 from tidegate.cli.telling import console, fail, plain, say
 from tidegate.state import folder_catalog
+from tidegate.text import elapsed_text
 
 KILL_AFTER: Final = 8
 """So many epochs are committed when the run is killed."""

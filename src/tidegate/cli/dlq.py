@@ -117,7 +117,6 @@ def _ask() -> None:
 
 def sentences(plan: ReplayPlan) -> Iterator[str]:
     """What a replay will send, and what not."""
-
     for (reason, topic), count in sorted(plan.sent.items()):
         yield f"{count_text(count, 'rows')} ({reason}) to topic {topic}"
     if plan.incomplete:
@@ -129,7 +128,8 @@ def sentences(plan: ReplayPlan) -> Iterator[str]:
     for why, count in sorted(plan.unsendable.items()):
         yield f"{count_text(count, 'rows')} cannot be sent: {why}"
     if plan.no_letters:
-        yield f"besides {count_text(plan.no_letters, 'records')} that cannot be read as dead letters"
+        records = count_text(plan.no_letters, "records")
+        yield f"besides {records} that cannot be read as dead letters"
     if not plan.sent:
         yield "there is nothing to send"
     elif plan.channel != "rejected":

@@ -28,8 +28,8 @@ from urllib.parse import urlsplit
 
 from tidegate.errors import TidegateError, telling_line
 from tidegate.pipeline import Pipeline
-from tidegate.pipeline.explain import bytes_text
 from tidegate.pipeline.masking import masked_text
+from tidegate.text import bytes_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,9 +23,9 @@ from tidegate.cli.probes import Finding
 from tidegate.cli.progress import Lines, LiveScreen
 from tidegate.cli.state_text import folded_table, print_table, to_json
 from tidegate.cli.telling import fail, plain, say, say_json, told
+from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.deadletters.listing import Letters
 from tidegate.deadletters.replay import ReplayPlan
-from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
 from tidegate.spark.status import RunStatus
 from tidegate.state.catalog import KeyState
