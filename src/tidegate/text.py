@@ -57,7 +57,7 @@ def elapsed_text(us: float) -> str:
     if seconds < 1:
         return f"{us / 1_000:.0f} ms"
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
     unit = next(small for large, small in _SMALLER_S if seconds >= large)
     return duration_text(int(seconds // unit * unit * 1_000))
 
