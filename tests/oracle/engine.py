@@ -1,11 +1,11 @@
 """The oracle as an engine of scenarios: the same cases that the core must pass."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.eventtime import US_PER_MS
-from tidegate.pipeline import Window
+from tidegate.pipeline import Join, Window
 from tidegate.testing import Sent
 
 from .aggregates import Aggregate
@@ -15,13 +15,19 @@ _POSITION = ("lane", "offset")
 
 
 class OracleEngine:
-    """An `Oracle` behind the `WindowEngine` protocol; rows get their position as they come."""
+    """An `Oracle` of windows as an engine; rows get their position as they come."""
 
-    def __init__(self, window: Window, _columns: Mapping[str, str]) -> None:
-        self._oracle = Oracle(rules_of(window))
+    def __init__(
+        self, operator: Window | Join, columns: Mapping[str, str], *, max_keys: int | None = None
+    ) -> None:
+        del columns
+        if isinstance(operator, Join) or max_keys is not None:
+            raise NotImplementedError("the oracle of windows knows neither joins nor limits")
+        self._oracle = Oracle(rules_of(operator))
         self._seen = 0
 
-    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
+    def epoch(self, inputs: Sequence[list[dict[str, Any]]], watermark_us: int | None) -> Sent:
+        (rows,) = inputs
         placed = [row | {"lane": 0, "offset": self._seen + n} for n, row in enumerate(rows)]
         self._seen += len(rows)
         return _sent(self._oracle.epoch(placed, watermark_us))
@@ -31,6 +37,9 @@ class OracleEngine:
 
     def restart(self) -> None:
         self._oracle = copy.deepcopy(self._oracle)
+
+    def close(self) -> None:
+        """There is nothing to clean up."""
 
 
 def rules_of(window: Window) -> Rules:

@@ -7,11 +7,12 @@ All times in a case are in ms; whatever is not built is skipped and says so, not
 """
 
 from tidegate.core.local import LocalJoin, LocalRun
-from tidegate.testing.dispatch import run_scenario
-from tidegate.testing.engines import EngineFactory, Sent, WindowEngine
+from tidegate.testing.engines import Engine, EngineFactory, Sent
+from tidegate.testing.kinds import run_scenario
 from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult, load_scenarios
 
 __all__ = [
+    "Engine",
     "EngineFactory",
     "LocalJoin",
     "LocalRun",
@@ -19,7 +20,6 @@ __all__ = [
     "ScenarioResult",
     "Sent",
     "StepResult",
-    "WindowEngine",
     "load_scenarios",
     "run_scenario",
 ]

@@ -6,28 +6,23 @@ with what is named: then an error is an error of what the case is about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from tidegate.errors import ConfigError, ScenarioError
 from tidegate.pipeline import Pipeline, Watermark
 from tidegate.testing.compare import text_of_row
-from tidegate.testing.engines import Engine
-from tidegate.testing.scenario import Scenario, ScenarioResult
-from tidegate.testing.wellformed import Row, mapping_at, some_rows_at
-from tidegate.testing.window_case import GAP, KEY, aggregation_of, cap_beyond
+from tidegate.testing.forms import Row, read
+from tidegate.testing.operator_case import GAP, KEY, aggregation_of, cap_beyond
 
 _USUAL_MS = 1000
 _PIPELINE_KEYS = frozenset({*Pipeline.model_fields, *Pipeline.shorthands}) - {"window"}
 _WATERMARK_KEYS = frozenset(Watermark.model_fields)
 
 
-def run_config_error(scenario: Scenario, engine: Engine) -> ScenarioResult:
+def config_mismatches(configs: Sequence[Row]) -> list[str]:
     """Make a pipeline of each configuration: `ConfigError` must come exactly if it says so."""
-    del engine  # a configuration is judged before anything runs
-    configs = some_rows_at(scenario.case.get("configs"), "configs")
-    lines = [line for n, config in enumerate(configs) for line in _mismatches(n, config)]
-    return ScenarioResult(scenario=scenario, mismatches=lines)
+    return [line for n, config in enumerate(configs) for line in _mismatches(n, config)]
 
 
 def _mismatches(n: int, config: Row) -> list[str]:
@@ -50,13 +45,13 @@ def _problems(written: Row) -> str | None:
     return None
 
 
-def pipeline_of(written: Mapping[str, Any]) -> Row:
+def pipeline_of(written: Row) -> Row:
     """Fill a configuration up to a whole pipeline; keys of no other part are the window's."""
     of_pipeline = {name: written[name] for name in written if name in _PIPELINE_KEYS}
     of_watermark = {name: written[name] for name in written if name in _WATERMARK_KEYS}
     taken = {*of_pipeline, *of_watermark, "window"}
     of_window = {name: value for name, value in written.items() if name not in taken}
-    of_window |= mapping_at(written.get("window", {}), "window")
+    of_window |= read(written.get("window", {}), Row, "window")
     channel = of_window.get("late_channel") or "late"
     filled: Row = {
         "name": "case",

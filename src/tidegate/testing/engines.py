@@ -1,6 +1,6 @@
-"""What runs a case of windows or of joins: the protocols, and the core behind them.
+"""What runs a case of a window or of a join: the protocol, and the core behind it.
 
-    runner -> [WindowEngine, JoinEngine] -> tidegate.core.local
+    runner -> [Engine] -> tidegate.core.local
 
 The runner knows nothing of an engine but its protocol, so that the core, the oracle of the
 tests and whatever comes later are held to the same cases.
@@ -9,27 +9,35 @@ tests and whatever comes later are held to the same cases.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import polars as pl
 
-from tidegate.core.local import Epoch, LocalJoin, LocalRun
+from tidegate.core.compiling import polars_type
+from tidegate.core.local import Epoch, LocalJoin, LocalRun, Saved
 from tidegate.errors import ScenarioError
 from tidegate.eventtime import BEGINNING
-from tidegate.pipeline import Join, Window
+from tidegate.pipeline import DataType, Join, Window
+
+Row = dict[str, Any]
+
+EVENT_US = "event_us"
+"""The time of a row, beside the columns of the case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
     """What one epoch sent and turned away; all times in microseconds."""
 
-    rows: list[dict[str, Any]]
-    """Group columns, `window_start`, `window_end`, `revision`, outputs; in changelogs `op`."""
-    retracted: list[dict[str, Any]]
+    rows: list[Row]
+    """Of windows group columns, `window_start`, `window_end`, `revision`, outputs; in changelogs
+    `op`. Of joins the columns of both sides."""
+    retracted: list[Row]
     """Group columns and `window_start` of the ids taken back (changelogs say it by `op`)."""
-    late: list[dict[str, Any]]
+    late: list[Row]
     """The rows turned away, unchanged, each with its `reason`; where only their number is known,
     none."""
     watermark_us: int | None
@@ -43,11 +51,13 @@ class Sent:
         return len(self.late) if self.late_count is None else self.late_count
 
 
-class WindowEngine(Protocol):
-    """One window operator, fed epoch by epoch."""
+class Engine(Protocol):
+    """One operator, fed epoch by epoch."""
 
-    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
-        """Judge `rows` by the watermark so far, then move it to `watermark_us` (None: leave it)."""
+    def epoch(self, inputs: Sequence[list[Row]], watermark_us: int | None) -> Sent:
+        """Judge the rows of each input by the watermark so far, then move it to `watermark_us`
+        (None: leave it).
+        """
         ...
 
     def flush(self) -> Sent:
@@ -58,56 +68,22 @@ class WindowEngine(Protocol):
         """Save the state, forget everything, load the state."""
         ...
 
-
-class JoinEngine(Protocol):
-    """One join, fed epoch by epoch."""
-
-    def epoch(
-        self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
-    ) -> Sent:
-        """Judge the rows of both sides by the watermark so far, then move it."""
-        ...
-
-    def flush(self) -> Sent:
-        """End the input: let go of all that waits."""
-        ...
-
-    def restart(self) -> None:
-        """Save the state, forget everything, load the state."""
+    def close(self) -> None:
+        """Clean up."""
         ...
 
 
-def ended(engine: WindowEngine | JoinEngine) -> None:
-    """Let an engine that has something to leave behind, and a way to say so, clean up."""
-    close = getattr(engine, "close", None)
-    if close is not None:
-        close()
+class EngineFactory(Protocol):
+    """Makes an engine that stops when it holds more than `max_keys` keys.
 
-
-EngineFactory = Callable[[Window, Mapping[str, str]], WindowEngine]
-"""Makes an engine for a window over columns given as name -> Spark type name."""
-
-
-JoinFactory = Callable[[Join, Mapping[str, str]], JoinEngine]
-"""Makes an engine for a join of two inputs that both have these columns."""
-
-
-class LimitedFactory(Protocol):
-    """Makes an engine that stops when it holds more than so many keys."""
+    All inputs have the same columns, given as name -> Spark type name.
+    """
 
     def __call__(
-        self, window: Window, columns: Mapping[str, str], *, max_keys: int
-    ) -> WindowEngine:
-        """See `EngineFactory`."""
+        self, operator: Window | Join, columns: Mapping[str, str], *, max_keys: int | None = None
+    ) -> Engine:
+        """Make it."""
         ...
-
-
-_POLARS_TYPES: Mapping[str, pl.DataType] = {
-    "long": pl.Int64(),
-    "double": pl.Float64(),
-    "string": pl.String(),
-    "boolean": pl.Boolean(),
-}
 
 
 class CoreEngine:
@@ -115,57 +91,51 @@ class CoreEngine:
 
     def __init__(
         self,
-        window: Window,
+        operator: Window | Join,
         columns: Mapping[str, str],
-        shards: int = 1,
+        *,
         max_keys: int | None = None,
+        shards: int = 1,
     ) -> None:
-        self._window, self._columns, self._max_keys = window, columns, max_keys
-        self._schema = {name: _POLARS_TYPES[type_name] for name, type_name in columns.items()}
-        self._run = LocalRun(window, columns, shards=shards, max_keys=max_keys)
+        self._operator, self._columns = operator, columns
+        self._max_keys, self._shards = max_keys, shards
+        self._schema = frame_schema(columns)
+        self._run = self._started()
 
-    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
-        """See `WindowEngine`."""
-        schema = {"event_us": pl.Int64(), **self._schema}
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
-        return _sent(self._run.epoch(frame, watermark_us))
+    def _started(self, saved: Saved | None = None) -> LocalRun | LocalJoin:
+        columns, shards = self._columns, self._shards
+        if isinstance(self._operator, Join):
+            join = self._operator
+            if saved is not None:
+                return LocalJoin.restored(join, columns, columns, saved)
+            return LocalJoin(join, columns, columns, shards=shards)
+        window, limit = self._operator, self._max_keys
+        if saved is not None:
+            return LocalRun.restored(window, columns, saved, max_keys=limit)
+        return LocalRun(window, columns, shards=shards, max_keys=limit)
+
+    def epoch(self, inputs: Sequence[list[Row]], watermark_us: int | None) -> Sent:
+        """See `Engine`."""
+        frames = [pl.DataFrame(rows, schema=self._schema, orient="row") for rows in inputs]
+        epoch: Callable[..., Epoch] = self._run.epoch
+        return _sent(epoch(*frames, watermark_us=watermark_us))
 
     def flush(self) -> Sent:
-        """See `WindowEngine`."""
+        """See `Engine`."""
         return _sent(self._run.flush())
 
     def restart(self) -> None:
-        """See `WindowEngine`."""
-        saved = self._run.saved()
-        self._run = LocalRun.restored(self._window, self._columns, saved, max_keys=self._max_keys)
+        """See `Engine`."""
+        self._run = self._started(self._run.saved())
+
+    def close(self) -> None:
+        """There is nothing to clean up."""
 
 
-class CoreJoinEngine:
-    """A join by the core in memory, as `CoreEngine`."""
-
-    def __init__(self, join: Join, columns: Mapping[str, str], shards: int = 1) -> None:
-        self._join, self._columns = join, columns
-        self._schema = {name: _POLARS_TYPES[type_name] for name, type_name in columns.items()}
-        self._run = LocalJoin(join, columns, columns, shards=shards)
-
-    def epoch(
-        self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
-    ) -> Sent:
-        """See `JoinEngine`."""
-        schema = {"event_us": pl.Int64(), **self._schema}
-        left_rows, right_rows = (
-            pl.DataFrame(rows, schema=schema, orient="row") for rows in (left, right)
-        )
-        return _sent(self._run.epoch(left_rows, right_rows, watermark_us))
-
-    def flush(self) -> Sent:
-        """See `JoinEngine`."""
-        return _sent(self._run.flush())
-
-    def restart(self) -> None:
-        """See `JoinEngine`."""
-        saved = self._run.saved()
-        self._run = LocalJoin.restored(self._join, self._columns, self._columns, saved)
+def frame_schema(columns: Mapping[str, str]) -> dict[str, pl.DataType]:
+    """The event time and the columns of a case, as columns of a frame."""
+    types = {name: polars_type(DataType.parse(type_name)) for name, type_name in columns.items()}
+    return {EVENT_US: pl.Int64(), **types}
 
 
 def _sent(epoch: Epoch) -> Sent:
@@ -177,7 +147,7 @@ def _sent(epoch: Epoch) -> Sent:
     )
 
 
-def rows_as_sent(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def rows_as_sent(frame: pl.DataFrame) -> list[Row]:
     """Take the rows out of a frame, instants as integers of microseconds."""
     in_us = {
         name: pl.Int64() if dtype == pl.Datetime else pl.List(pl.Int64())
@@ -188,56 +158,31 @@ def rows_as_sent(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """An engine by name: how to make one, and whether it is restarted after every step."""
+class EngineChoice:
+    """How an engine is made, and whether it is restarted after every step."""
 
     factory: EngineFactory
-    limited: LimitedFactory = CoreEngine
-    """For cases about the number of keys, which not every engine counts."""
-    join: JoinFactory = CoreJoinEngine
     restart_each_step: bool = False
 
 
-def _core_in_shards(
-    window: Window, columns: Mapping[str, str], *, max_keys: int | None = None
-) -> WindowEngine:
-    return CoreEngine(window, columns, shards=3, max_keys=max_keys)
-
-
-def _core_join_in_shards(join: Join, columns: Mapping[str, str]) -> JoinEngine:
-    return CoreJoinEngine(join, columns, shards=3)
-
-
 def _spark(
-    window: Window, columns: Mapping[str, str], *, max_keys: int | None = None
-) -> WindowEngine:
+    operator: Window | Join, columns: Mapping[str, str], *, max_keys: int | None = None
+) -> Engine:
     """Spark is loaded for those only who ask for it."""
     module = importlib.import_module("tidegate.testing.spark_engine")
-    engine: WindowEngine = module.SparkEngine(window, columns, max_keys=max_keys)
+    engine: Engine = module.SparkEngine(operator, columns, max_keys=max_keys)
     return engine
 
 
-def _spark_join(join: Join, columns: Mapping[str, str]) -> JoinEngine:
-    module = importlib.import_module("tidegate.testing.spark_engine")
-    engine: JoinEngine = module.SparkJoinEngine(join, columns)
-    return engine
-
-
-_ENGINES: Mapping[str, Engine] = {
-    "core": Engine(factory=CoreEngine),
-    "core-restart": Engine(
-        factory=_core_in_shards,
-        limited=_core_in_shards,
-        join=_core_join_in_shards,
-        restart_each_step=True,
-    ),
-    "spark": Engine(factory=_spark, limited=_spark, join=_spark_join),
+_ENGINES: Mapping[str, EngineChoice] = {
+    "core": EngineChoice(factory=CoreEngine),
+    "core-restart": EngineChoice(factory=partial(CoreEngine, shards=3), restart_each_step=True),
+    "spark": EngineChoice(factory=_spark),
 }
-ENGINE_NAMES = tuple(_ENGINES)
 
 
-def engine_named(name: str) -> Engine:
+def engine_named(name: str) -> EngineChoice:
     """Look an engine up."""
-    if name not in ENGINE_NAMES:
-        raise ScenarioError(f"unknown engine {name!r}: expected one of {', '.join(ENGINE_NAMES)}")
+    if name not in _ENGINES:
+        raise ScenarioError(f"unknown engine {name!r}: expected one of {', '.join(_ENGINES)}")
     return _ENGINES[name]

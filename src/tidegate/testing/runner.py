@@ -1,6 +1,6 @@
-"""Running a window case: epochs in, what was sent against what was expected out.
+"""Running a case of a window or of a join: what was sent against what was expected out.
 
-    WindowCase -> [epochs of each step -> engine -> Sent] -> mismatches
+    OperatorCase -> [epochs of each step -> engine -> Sent] -> mismatches
 
 A step is one epoch, but in mode `per_record` two for each row: the watermark moves, then the
 row comes. FORM.md makes each row an epoch of its own there, and also has what follows from
@@ -14,33 +14,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.errors import ScenarioError
-from tidegate.eventtime import US_PER_MS
-from tidegate.pipeline import Window
-from tidegate.testing.compare import row_mismatches, value_mismatches
-from tidegate.testing.engines import Engine, Sent, WindowEngine, ended
-from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult
-from tidegate.testing.wellformed import Row
-from tidegate.testing.window_case import (
-    EVENT_US,
-    OPERATIONS,
-    TIME,
-    Clock,
-    Step,
-    WindowCase,
-    window_case,
-)
+from msgspec import UNSET
 
+from tidegate.errors import ScenarioError
+from tidegate.pipeline import ORIGINAL_EVENT_TS, Join, Window
+from tidegate.testing.compare import row_mismatches, value_mismatches
+from tidegate.testing.engines import EVENT_US, Engine, EngineChoice, Row, Sent
+from tidegate.testing.forms import ms_of
+from tidegate.testing.operator_case import ID, TIME, OperatorCase
+from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult
+
+OPERATIONS = {"+I": "insert", "-U": "update_before", "+U": "update_after", "-D": "delete"}
 _TAKEN_BACK = ("-U", "-D")
 _TO_SIDE_OUTPUT = ("side_output", "dlq")
 _ONCE = ("on_window_close", "final")
+_KINDS_THAT_KEEP_VALUES = ("min", "max", "first", "last", "collect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """One epoch of a step: its rows and the watermark to move to (None: leave it)."""
+    """One epoch of a step: its rows, each with the number of its input, and the watermark to move
+    to (None: leave it).
+    """
 
-    rows: list[Row]
+    rows: Sequence[tuple[int, Row]] = ()
     watermark_us: int | None = None
 
 
@@ -53,72 +50,87 @@ class Taken:
     watermark_us: int | None
 
 
-def run_window(scenario: Scenario, engine: Engine) -> ScenarioResult:
-    """Run a window case to its last step, and on to the end of input if it speaks of that."""
-    case = window_case(scenario.case)
+def run_operator(scenario: Scenario, case: OperatorCase, choice: EngineChoice) -> ScenarioResult:
+    """Run a case to its last step, and on to the end of input if it speaks of that."""
     if not _expects_something(case):
         raise ScenarioError("the case expects nothing, so nothing could be found wrong")
-    running = engine.factory(case.window, case.type_names)
+    engine = choice.factory(case.operator, case.type_names)
     try:
-        steps = list(take_steps(running, case, restart_each_step=engine.restart_each_step))
-        sent = [each for step in steps for each in step.sent]
-        if case.final is not None or case.window.emit == "final":
-            sent.append(running.flush())
+        steps = list(take_steps(engine, case, choice.restart_each_step))
+        sends_at_end = isinstance(case.operator, Window) and case.operator.emit == "final"
+        flushed = [engine.flush()] if case.final is not None or sends_at_end else []
     finally:
-        ended(running)
-    return _result(scenario, case, steps, sent)
+        engine.close()
+    return _result(scenario, case, steps, flushed)
 
 
-def _expects_something(case: WindowCase) -> bool:
+def _expects_something(case: OperatorCase) -> bool:
     in_steps = any(
-        step.expect is not None or step.expect_watermark_ms is not None for step in case.steps
+        step.expect is not UNSET or step.expect_watermark is not UNSET for step in case.steps
     )
     at_end = (case.final, case.dropped_late, case.side_output)
     return in_steps or any(each is not None for each in at_end)
 
 
 def take_steps(
-    running: WindowEngine, case: WindowCase, restart_each_step: bool = False
+    engine: Engine, case: OperatorCase, restart_each_step: bool = False
 ) -> Iterator[Taken]:
     """Feed the engine step by step; an exception of the engine gets the step as a note."""
-    watermark_us = case.clock.initial_us
+    clock = _Clock(case)
+    watermark_us = clock.watermark_us
     if watermark_us is not None:
-        running.epoch([], watermark_us)
+        engine.epoch([[] for _ in range(case.inputs)], watermark_us)
     for n, step in enumerate(case.steps):
         try:
-            taken = _take(running, step, case.clock, watermark_us)
+            if step.restart is not UNSET:
+                engine.restart()
+            fed = list(clock.epochs(n))
+            sent = [engine.epoch(_by_input(each, case.inputs), each.watermark_us) for each in fed]
             if restart_each_step:
-                running.restart()
+                engine.restart()
         except Exception as error:
             error.add_note(f"step {n}")
             raise
-        watermark_us = taken.watermark_us
-        yield taken
+        watermark_us = sent[-1].watermark_us if sent else watermark_us
+        yield Taken(fed=fed, sent=sent, watermark_us=watermark_us)
 
 
-def _take(running: WindowEngine, step: Step, clock: Clock, watermark_us: int | None) -> Taken:
-    if step.rows is None and step.advance_to_us is None:
-        running.restart()
-    fed = list(epochs_of(step, clock, watermark_us))
-    sent = [running.epoch(each.rows, each.watermark_us) for each in fed]
-    after_us = sent[-1].watermark_us if sent else watermark_us
-    return Taken(fed=fed, sent=sent, watermark_us=after_us)
+def _by_input(fed: Fed, inputs: int) -> list[list[Row]]:
+    return [[row for nth, row in fed.rows if nth == each] for each in range(inputs)]
 
 
-def epochs_of(step: Step, clock: Clock, watermark_us: int | None) -> Iterator[Fed]:
-    """Split a step into epochs, given the watermark before it; the watermark never moves back."""
-    if step.advance_to_us is not None:
-        yield Fed(rows=[], watermark_us=_later(watermark_us, step.advance_to_us))
-    elif step.rows is not None and clock.mode == "per_record":
-        for row in step.rows:
-            watermark_us = _later(watermark_us, row[EVENT_US] - clock.delay_us)
-            yield Fed(rows=[], watermark_us=watermark_us)
-            yield Fed(rows=[row])
-    elif step.rows and clock.mode == "per_batch":
-        seen_us = max(row[EVENT_US] for row in step.rows) - clock.delay_us
-        yield Fed(rows=step.rows, watermark_us=_later(watermark_us, seen_us))
-    elif step.rows is not None:
-        yield Fed(rows=step.rows)
+class _Clock:
+    """Splits steps into epochs. In mode `per_batch` each input is a source of its own, and the
+    slowest counts; else there is one clock for all. The watermark never moves back.
+    """
+
+    def __init__(self, case: OperatorCase) -> None:
+        self._case = case
+        self.watermark_us: int | None = case.clock.initial
+        self._of_input: list[int | None] = [case.clock.initial] * case.inputs
+
+    def epochs(self, n: int) -> Iterator[Fed]:
+        """The epochs of a step."""
+        step, rows, clock = self._case.steps[n], self._case.rows[n], self._case.clock
+        if step.advance_watermark is not UNSET:
+            yield Fed(watermark_us=self._moved_to(step.advance_watermark))
+        elif step.rows is not UNSET and clock.mode == "per_record":
+            for nth, row in rows:
+                yield Fed(watermark_us=self._moved_to(row[EVENT_US] - clock.max_out_of_order_ms))
+                yield Fed(rows=[(nth, row)])
+        elif rows and clock.mode == "per_batch":
+            for nth, row in rows:
+                seen_us = row[EVENT_US] - clock.max_out_of_order_ms
+                self._of_input[nth] = _later(self._of_input[nth], seen_us)
+            known = [each for each in self._of_input if each is not None]
+            all_known = len(known) == len(self._of_input)
+            yield Fed(rows=rows, watermark_us=self._moved_to(min(known)) if all_known else None)
+        elif step.rows is not UNSET:
+            yield Fed(rows=rows)
+
+    def _moved_to(self, watermark_us: int) -> int:
+        self.watermark_us = moved_us = _later(self.watermark_us, watermark_us)
+        return moved_us
 
 
 def _later(watermark_us: int | None, other_us: int) -> int:
@@ -126,53 +138,75 @@ def _later(watermark_us: int | None, other_us: int) -> int:
 
 
 def _result(
-    scenario: Scenario, case: WindowCase, steps: Sequence[Taken], sent: Sequence[Sent]
+    scenario: Scenario, case: OperatorCase, steps: Sequence[Taken], flushed: Sequence[Sent]
 ) -> ScenarioResult:
+    sent = [*(each for step in steps for each in step.sent), *flushed]
     late = [_late_row(row, case) for each in sent for row in each.late]
     late_count = sum(each.turned_away for each in sent)
-    side_output = late if case.window.late_data in _TO_SIDE_OUTPUT else []
-    final = [_written(row, case) for row in out_after(sent, case.window)]
+    if isinstance(case.operator, Join):
+        final = _written(_rows(flushed), case) if flushed else None
+        side_output = []
+    else:
+        final = _written(out_after(sent, case.operator), case)
+        side_output = late if case.operator.late_data in _TO_SIDE_OUTPUT else []
+    mismatches = [line for n, step in enumerate(steps) for line in _step_mismatches(n, step, case)]
+    if case.final is not None and final is not None:
+        mismatches += row_mismatches("final", _expected(case.final), final)
+    if case.dropped_late is not None:
+        mismatches += _late_mismatches(case.dropped_late, late, late_count)
+    if case.side_output is not None:
+        mismatches += row_mismatches("side_output", case.side_output, side_output)
     return ScenarioResult(
         scenario=scenario,
-        steps=tuple(_step_result(step, case) for step in steps),
+        steps=tuple(
+            StepResult(
+                emitted=_written(_rows(step.sent), case), watermark_ms=_ms(step.watermark_us)
+            )
+            for step in steps
+        ),
         late_count=late_count,
         side_output=side_output,
         final=final,
-        mismatches=[
-            *(line for n, step in enumerate(steps) for line in _step_mismatches(n, step, case)),
-            *([] if case.final is None else row_mismatches("final", case.final, final)),
-            *_late_mismatches(case, late_count, side_output),
-        ],
+        mismatches=mismatches,
     )
 
 
-def _late_mismatches(case: WindowCase, late_count: int, side_output: Sequence[Row]) -> list[str]:
-    lines = []
-    if case.dropped_late is not None:
-        lines += value_mismatches("dropped_late", case.dropped_late, late_count)
-    if case.side_output is not None:
-        lines += row_mismatches("side_output", case.side_output, side_output)
-    return lines
+def _late_mismatches(expected: list[Any] | int, late: Sequence[Row], count: int) -> list[str]:
+    """By their ids, where these are expected and the engine has kept the rows; else by number."""
+    if isinstance(expected, list) and len(late) == count:
+        return row_mismatches("dropped_late", [{ID: each} for each in expected], late)
+    number = len(expected) if isinstance(expected, list) else expected
+    return value_mismatches("dropped_late", number, count)
 
 
-def _step_mismatches(n: int, taken: Taken, case: WindowCase) -> list[str]:
+def _step_mismatches(n: int, taken: Taken, case: OperatorCase) -> list[str]:
     lines, step = [], case.steps[n]
-    if step.expect is not None:
-        lines += _row_mismatches(f"step {n}", step.expect, taken, case)
-    if step.expect_watermark_ms is not None:
-        expected, found = step.expect_watermark_ms[0], _ms(taken.watermark_us)
-        lines += value_mismatches(f"step {n}: watermark", expected, found)
+    if step.expect is not UNSET:
+        lines += _row_mismatches(f"step {n}", _expected(step.expect), taken, case)
+    if step.expect_watermark is not UNSET:
+        found = _ms(taken.watermark_us)
+        lines += value_mismatches(f"step {n}: watermark", step.expect_watermark, found)
     return lines
+
+
+def _expected(rows: Sequence[Row]) -> list[Row]:
+    """Expected rows; an `op` may be written as a word or as a sign."""
+    return [
+        row | {"op": OPERATIONS.get(row["op"], row["op"])} if "op" in row else row for row in rows
+    ]
 
 
 def _row_mismatches(
-    where: str, expected: Sequence[Row], taken: Taken, case: WindowCase
+    where: str, expected: Sequence[Row], taken: Taken, case: OperatorCase
 ) -> list[str]:
     """Compare with all that was sent, or else with what is left of it at the end of the step."""
-    as_sent = row_mismatches(where, expected, [_written(row, case) for row in _rows(taken.sent)])
-    if not as_sent or case.clock.mode != "per_record" or case.window.emit == "changelog":
+    as_sent = row_mismatches(where, expected, _written(_rows(taken.sent), case))
+    window = case.operator
+    if not as_sent or case.clock.mode != "per_record" or isinstance(window, Join):
         return as_sent
-    at_end = [_written(row, case) for row in left_at_end(taken, case.window)]
+    if window.emit == "changelog":
+        return as_sent
+    at_end = _written(left_at_end(taken, window), case)
     return as_sent if row_mismatches(where, expected, at_end) else []
 
 
@@ -212,20 +246,38 @@ def _rows(sent: Iterable[Sent]) -> list[Row]:
     return [row for each in sent for row in each.rows]
 
 
-def _step_result(taken: Taken, case: WindowCase) -> StepResult:
-    emitted = [_written(row, case) for row in _rows(taken.sent)]
-    return StepResult(emitted=emitted, watermark_ms=_ms(taken.watermark_us))
+def _written(rows: Iterable[Row], case: OperatorCase) -> list[Row]:
+    """Write sent rows as a case would: of joins the ids of both sides, or of the left one."""
+    if isinstance(case.operator, Join):
+        id_ = case.columns[ID]
+        if case.operator.type in ("semi", "anti"):
+            return [{"left": id_.decoded(row[ID])} for row in rows]
+        return [
+            {side: id_.decoded(row[f"{side}_{ID}"]) for side in ("left", "right")} for row in rows
+        ]
+    return _written_windows(rows, case, case.operator)
 
 
-def _written(row: Row, case: WindowCase) -> Row:
-    """Write a sent row as a case would: times in ms, `op` in words, keys as they were given."""
-    origins = case.origins
-    written = {name: origins[name].decoded(v) if name in origins else v for name, v in row.items()}
-    written |= {name: _in_ms(row[name]) for name in case.instants if name in row}
-    return written | {"op": OPERATIONS[row["op"]]} if "op" in row else written
+def _written_windows(rows: Iterable[Row], case: OperatorCase, window: Window) -> list[Row]:
+    """Times in ms, `op` in words, keys and values as they were given."""
+    kept = {
+        each.output_name: each.input_column
+        for each in window.aggregations
+        if each.kind in _KINDS_THAT_KEEP_VALUES and each.input_column is not None
+    }
+    origins = {name: case.columns[name] for name in window.group_by}
+    origins |= {name: case.columns[of] for name, of in kept.items() if of in case.columns}
+    instants = ["window_start", "window_end"]
+    instants += [name for name, column in kept.items() if column == ORIGINAL_EVENT_TS]
+    written = []
+    for row in rows:
+        as_given = {n: origins[n].decoded(v) if n in origins else v for n, v in row.items()}
+        as_given |= {name: _in_ms(row[name]) for name in instants if name in row}
+        written.append(as_given | {"op": OPERATIONS[row["op"]]} if "op" in row else as_given)
+    return written
 
 
-def _late_row(row: Row, case: WindowCase) -> Row:
+def _late_row(row: Row, case: OperatorCase) -> Row:
     """Write a row that was turned away as the case gave it, with the reason."""
     given = {name: column.decoded(row.get(name)) for name, column in case.columns.items()}
     return given | {TIME: _ms(row[EVENT_US]), "reason": row.get("reason")}
@@ -236,7 +288,4 @@ def _in_ms(instant: Any) -> Any:
 
 
 def _ms(us: int | None) -> float | None:
-    """Convert to ms; what is no whole number of them, and so in no case, stays visible."""
-    if us is None:
-        return None
-    return us // US_PER_MS if us % US_PER_MS == 0 else us / US_PER_MS
+    return None if us is None else ms_of(us)

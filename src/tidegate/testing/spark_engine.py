@@ -1,6 +1,6 @@
-"""The engine on Spark behind the protocols of cases.
+"""The engine on Spark behind the protocol of cases.
 
-    runner -> [SparkEngine, SparkJoinEngine] -> tidegate.spark.engine
+    runner -> [SparkEngine] -> tidegate.spark.engine
 
 Every epoch of a case is a Spark job over memory sources and targets, with state in SQLite; a
 restart throws the engine away and opens another one.
@@ -16,10 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from tidegate.core.compiling import polars_type
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import (
-    DataType,
     Join,
     Pipeline,
     RunSettings,
@@ -36,34 +34,41 @@ from tidegate.spark.plausibility import UNIT
 from tidegate.spark.session import spark_session
 from tidegate.spark.status import EpochReport
 from tidegate.targets import MemoryEpoch, memory_table
-from tidegate.testing.engines import Sent, rows_as_sent
-from tidegate.testing.window_case import EVENT_US
+from tidegate.testing.engines import EVENT_US, Sent, frame_schema, rows_as_sent
 
 _NUMBERS = itertools.count()
 _SIDE_OUTPUT = ("side_output", "dlq")
 
 
-class _OnSpark:
-    """One operator on Spark, its sources and targets in memory."""
+class SparkEngine:
+    """One operator on Spark, in `shards` parts, its sources and targets in memory.
+
+    Late rows of a join that would only be counted are kept.
+    """
 
     def __init__(
         self,
         operator: Window | Join,
         columns: Mapping[str, str],
-        sources: Sequence[str],
-        shards: int,
+        *,
         max_keys: int | None = None,
+        shards: int = 2,
     ) -> None:
         # What a case calls them may be no name for a pipeline, and it expects none of them.
         operator = operator.model_copy(update={"id": "operator", "late_channel": "late"})
+        self._inputs: tuple[str, ...] = ("rows",)
+        if isinstance(operator, Join):
+            self._inputs = (operator.left, operator.right)
+            if operator.late_data == "drop":
+                operator = operator.model_copy(update={"late_data": "side_output"})
         self._name = f"scenario-{next(_NUMBERS)}"
         self._folder = tempfile.TemporaryDirectory(prefix="tidegate-scenario-")
-        self._types = {EVENT_US: "long", **columns}
+        self._columns = columns
         self._operator = operator
         self._settings = RunSettings(shards=shards)
         self._pipeline = Pipeline(
             name=self._name,
-            sources=[self._source(name) for name in sources],
+            sources=[self._source(name) for name in self._inputs],
             operators=[operator],
             target=Target(format="memory"),
             channels=self._channels(),
@@ -78,7 +83,7 @@ class _OnSpark:
             format="memory",
             event_time=EVENT_US,
             event_time_unit="us",
-            columns=self._types,
+            columns={EVENT_US: "long", **self._columns},
             max_rejected_share="unbounded",
             options={"name": self._stream(name), "by_put": True, "states_watermark": True},
         )
@@ -98,13 +103,13 @@ class _OnSpark:
         )  # it is meant
         return engine
 
-    def _epoch(self, rows: Mapping[str, list[dict[str, Any]]], watermark_us: int | None) -> Sent:
+    def epoch(self, inputs: Sequence[list[dict[str, Any]]], watermark_us: int | None) -> Sent:
         """One epoch over the rows of each source; all of them say the same watermark."""
-        schema = {name: polars_type(DataType.parse(kind)) for name, kind in self._types.items()}
-        for source, given in rows.items():
+        schema = frame_schema(self._columns)
+        for source, rows in zip(self._inputs, inputs, strict=True):
             stream = memory_stream(self._stream(source))
-            if given:
-                stream.put(pl.DataFrame(given, schema=schema, orient="row"))
+            if rows:
+                stream.put(pl.DataFrame(rows, schema=schema, orient="row"))
             if watermark_us is not None:
                 stream.advance(watermark_us)
         return self._sent(self._engine.run(self._engine.poll(now_us=0)))
@@ -134,39 +139,6 @@ class _OnSpark:
             late_count=result.counts.get("late", 0),
             watermark_us=None if watermark_us == BEGINNING else watermark_us,
         )
-
-
-class SparkEngine(_OnSpark):
-    """One window on Spark, in `shards` parts."""
-
-    def __init__(
-        self,
-        window: Window,
-        columns: Mapping[str, str],
-        shards: int = 2,
-        max_keys: int | None = None,
-    ) -> None:
-        super().__init__(window, columns, ["rows"], shards, max_keys)
-
-    def epoch(self, rows: list[dict[str, Any]], watermark_us: int | None) -> Sent:
-        """See `WindowEngine`."""
-        return self._epoch({"rows": rows}, watermark_us)
-
-
-class SparkJoinEngine(_OnSpark):
-    """One join on Spark, in `shards` parts; late rows that would only be counted are kept."""
-
-    def __init__(self, join: Join, columns: Mapping[str, str], shards: int = 2) -> None:
-        if join.late_data == "drop":
-            join = join.model_copy(update={"late_data": "side_output"})
-        self._sides = (join.left, join.right)
-        super().__init__(join, columns, self._sides, shards)
-
-    def epoch(
-        self, left: list[dict[str, Any]], right: list[dict[str, Any]], watermark_us: int | None
-    ) -> Sent:
-        """See `JoinEngine`."""
-        return self._epoch(dict(zip(self._sides, (left, right), strict=True)), watermark_us)
 
 
 def _epoch_of(table: str, epoch: int) -> MemoryEpoch | None:

@@ -23,8 +23,8 @@ from tests.properties.streams import COLUMNS, Epoch, busy_streams, streams
 from tidegate.pipeline import Join, RunSettings, Window
 from tidegate.sources import GeneratorReader
 from tidegate.testing import LocalJoin
-from tidegate.testing.engines import CoreEngine, CoreJoinEngine, Sent
-from tidegate.testing.spark_engine import SparkEngine, SparkJoinEngine
+from tidegate.testing.engines import CoreEngine, Sent
+from tidegate.testing.spark_engine import SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,9 +49,9 @@ def test_every_epoch_on_spark_is_that_of_the_core(
     ours, core = SparkEngine(window, COLUMNS, shards=3), CoreEngine(window, COLUMNS)
     try:
         for epoch, restart in zip(stream[:5], shards, strict=False):
-            rows = list(epoch.rows)
-            got = ours.epoch(rows, epoch.watermark_us)
-            assert plain(got) == plain(core.epoch(rows, epoch.watermark_us), window)
+            inputs = [list(epoch.rows)]
+            got = ours.epoch(inputs, epoch.watermark_us)
+            assert plain(got) == plain(core.epoch(inputs, epoch.watermark_us), window)
             if restart is not None:
                 ours._settings = RunSettings(shards=restart)
                 ours.restart()
@@ -97,12 +97,12 @@ def test_every_epoch_of_a_join_on_spark_is_that_of_the_core(
     shards: list[int | None],
 ) -> None:
     columns = {**join_streams.LEFT, **join_streams.RIGHT}
-    ours, core = SparkJoinEngine(case.join, columns), CoreJoinEngine(case.join, columns)
+    ours, core = SparkEngine(case.join, columns), CoreEngine(case.join, columns)
     try:
         for epoch, restart in zip(stream[:4], shards, strict=False):
-            left, right = list(epoch.left), list(epoch.right)
-            got = ours.epoch(left, right, epoch.watermark_us)
-            assert pairs(got) == pairs(core.epoch(left, right, epoch.watermark_us))
+            inputs = [list(epoch.left), list(epoch.right)]
+            got = ours.epoch(inputs, epoch.watermark_us)
+            assert pairs(got) == pairs(core.epoch(inputs, epoch.watermark_us))
             if restart is not None:
                 ours._settings = RunSettings(shards=restart)
                 ours.restart()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.pipeline import Window
+from tidegate.pipeline import Join, Window
 from tidegate.testing import Scenario, ScenarioResult, Sent, run_scenario
 
 Row = dict[str, Any]
@@ -26,11 +26,15 @@ class Scripted:
         self.columns: Mapping[str, str] = {}
         self.window: Window | None = None
 
-    def __call__(self, window: Window, columns: Mapping[str, str]) -> "Scripted":
-        self.window, self.columns = window, columns
+    def __call__(
+        self, operator: Window | Join, columns: Mapping[str, str], *, max_keys: int | None = None
+    ) -> "Scripted":
+        assert isinstance(operator, Window)
+        self.window, self.columns = operator, columns
         return self
 
-    def epoch(self, rows: list[Row], watermark_us: int | None) -> Sent:
+    def epoch(self, inputs: Sequence[list[Row]], watermark_us: int | None) -> Sent:
+        (rows,) = inputs
         self.fed.append(([row["event_us"] for row in rows], watermark_us))
         return self._answer()
 
@@ -40,6 +44,9 @@ class Scripted:
 
     def restart(self) -> None:
         self.fed.append("restart")
+
+    def close(self) -> None:
+        self.fed.append("close")
 
     def _answer(self) -> Sent:
         answer = self.answers.pop(0) if self.answers else sent()

@@ -17,6 +17,7 @@ def _fed(case: Row, *answers: Any) -> list[object]:
     engine = Scripted(*answers)
     result = run_scenario(Scenario(id="x", case=EXPECTS_NOTHING_LATE | case), engine=engine)
     assert result.mismatches == []
+    assert engine.fed.pop() == "close"
     return engine.fed
 
 
@@ -210,16 +211,27 @@ def test_core_restart_restarts_after_every_step() -> None:
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"steps": [{"expect": []}]}, "step 0: expected one of rows, advance_watermark, restart"),
-        ({"steps": [{"rows": [], "restart": True}]}, "step 0: expected one of rows"),
-        ({"steps": [{"rows": [{"key": 1}], "expect": []}]}, "step 0: rows[0]: no ts"),
-        ({"steps": [{"rows": [{"ts": "x"}], "expect": []}]}, "step 0: rows[0].ts (ms): expected"),
-        ({"steps": [{"rows": 5}]}, "step 0: rows: expected a list, found 5"),
+        (
+            {"steps": [{"expect": []}]},
+            "steps[0]: expected one of rows, advance_watermark, restart, found none",
+        ),
+        (
+            {"steps": [{"rows": [], "restart": True}]},
+            "steps[0]: expected one of rows, advance_watermark, restart, found rows and restart",
+        ),
+        ({"steps": [{"rows": [{"key": 1}], "expect": []}]}, "steps[0].rows[0]: no ts"),
+        (
+            {"steps": [{"rows": [{"ts": "x"}], "expect": []}]},
+            "steps[0].rows[0].ts: expected an integer (ms), found 'x'",
+        ),
+        ({"steps": [{"rows": 5}]}, "steps[0].rows: expected a list, found `int`"),
+        ({"steps": [{"rows": [{1: 2}]}]}, "key in steps[0].rows[0]: expected `str`, found `int`"),
+        ({"steps": [{"advance_watermark": 0.0001}]}, "steps[0].advance_watermark: expected an in"),
         ({"steps": None}, "steps: expected a list"),
         ({"window": None}, "window: expected a mapping"),
-        ({"watermark": {"mode": "sometimes"}}, "watermark.mode: expected one of explicit"),
-        ({"dropped_late": [1]}, "dropped_late: expected an integer"),
-        ({"steps": [{"rows": []}], "dropped_late": None}, "dropped_late: expected an integer"),
+        ({"watermark": {"mode": "sometimes"}}, "watermark: mode: expected one of explicit"),
+        ({"dropped_late": [1]}, "dropped_late: expected `int`"),
+        ({"steps": [{"rows": []}], "dropped_late": None}, "dropped_late: expected `int`"),
         ({"window": {"kind": "tumbling", "width_ms": 5, "emit": "complete"}}, "ConfigError: "),
         ({"window": {"kind": "session"}}, "ConfigError: "),
     ],

@@ -18,8 +18,11 @@ HOLDS = {
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        ({"kind": "chained"}, "chains of operators are not built yet"),
-        ({"pipeline": []}, "chains of operators are not built yet"),
+        ({"kind": "chained"}, "kind chained, not built yet"),
+        ({"pipeline": []}, "kind chained, not built yet"),
+        ({"kind": "graph", "config_error": ["words"]}, "kind graph, not built yet"),
+        ({"kind": "admission"}, "kind admission, not built yet"),
+        ({"kind": "sql", "sql": "SELECT 1"}, "kind sql, not built yet"),
         (HOLDS | {"requires": ["complete_mode"]}, "requires complete_mode, not built yet"),
         (HOLDS | {"requires": ["dynamic_gap", "a", "b"]}, "requires a, b, not built yet"),
     ],
