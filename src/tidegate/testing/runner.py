@@ -106,8 +106,9 @@ class _Clock:
 
     def __init__(self, case: OperatorCase) -> None:
         self._case = case
-        self.watermark_us: int | None = case.clock.initial
-        self._of_input: list[int | None] = [case.clock.initial] * case.inputs
+        initial_us = case.clock.initial
+        self.watermark_us = None if initial_us is None else int(initial_us)
+        self._of_input = [self.watermark_us] * case.inputs
 
     def epochs(self, n: int) -> Iterator[Fed]:
         """The epochs of a step."""
@@ -129,7 +130,8 @@ class _Clock:
             yield Fed(rows=rows)
 
     def _moved_to(self, watermark_us: int) -> int:
-        self.watermark_us = moved_us = _later(self.watermark_us, watermark_us)
+        """A plain integer: engines send it to tasks, and msgspec encodes no subclass of it."""
+        self.watermark_us = moved_us = int(_later(self.watermark_us, watermark_us))
         return moved_us
 
 

@@ -35,6 +35,7 @@ class Scripted:
 
     def epoch(self, inputs: Sequence[list[Row]], watermark_us: int | None) -> Sent:
         (rows,) = inputs
+        assert type(watermark_us) in (int, type(None))  # a subclass does not go over the wire
         self.fed.append(([row["event_us"] for row in rows], watermark_us))
         return self._answer()
 
