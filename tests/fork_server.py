@@ -119,10 +119,20 @@ def _notes(path: Path, environment: Mapping[str, str]) -> Path:
     return path.parent / environment[DRIVER]
 
 
+def wait_for_polars() -> None:
+    """Wait until the threads of Polars have set up what queries need: call it before a fork.
+
+    A thread does so behind the import. A process that is forked meanwhile does not have that
+    thread, and would wait for it for ever in its first query.
+    """
+    import_module("polars").select(1)
+
+
 def serve(path: Path) -> None:
     """Fork a keeper for everybody who connects, until the input ends."""
     for module in _LOADED:
         import_module(module)
+    wait_for_polars()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(path))
