@@ -90,8 +90,8 @@ class Origin(msgspec.Struct, frozen=True):
 
     def digest(self) -> bytes:
         """What tells the record from others; a transform makes several rows of one."""
-        said = repr((self.place, self.kafka_timestamp)).encode()
-        return hashlib.blake2b(said, digest_size=16).digest()
+        said = repr((self.place, self.kafka_timestamp, self.kafka_key)).encode()
+        return hashlib.blake2b(said + (self.kafka_value or b""), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +216,8 @@ class Replay:
         plan = ReplayPlan(channel=self.channel, reason=reason, ends=ends)
         seen = set[bytes]()
         for letters in self._batches(ends):
-            known = [each for each in letters if each is not None]
-            plan.no_letters += len(letters) - len(known)
-            for fate in self._fates(known, reason, seen):
+            plan.no_letters += letters.count(None)
+            for fate in self._fates(letters, reason, seen):
                 plan.add(fate)
         if committed := {name: marks for name, marks in self._marks.items() if marks}:
             with self._transactions.transaction():
@@ -238,8 +237,7 @@ class Replay:
         """
         seen, unsent = set[bytes](), Counter[str]()
         for letters in self._batches(plan.ends):
-            known = [each for each in letters if each is not None]
-            self._send(self._fates(known, plan.reason, seen), unsent, skip)
+            self._send(self._fates(letters, plan.reason, seen), unsent, skip)
         return unsent
 
     def _batches(self, ends: Mapping[Partition, int]) -> Iterator[list[DeadLetter | None]]:
@@ -260,9 +258,10 @@ class Replay:
     # --- what becomes of letters ---
 
     def _fates(
-        self, letters: Sequence[DeadLetter], reason: str | None, seen: set[bytes]
+        self, batch: Sequence[DeadLetter | None], reason: str | None, seen: set[bytes]
     ) -> list[Fate]:
         """Of letters of a reason, or all; `seen` has the records of those that were sent."""
+        letters = [each for each in batch if each is not None]
         seen |= {each.origin.digest() for each in letters if self._was_sent(each)}
         chosen = [each for each in letters if reason in (None, each.reason)]
         wanted: dict[Broker, list[Place]] = {}

@@ -99,10 +99,11 @@ def test_a_time_is_whole_milliseconds_or_not_known(text: str | None, time_ms: in
     assert origin.is_of(Fetched(None, None, (), time_ms if time_ms is not None else 17))
 
 
-def test_records_of_a_topic_that_was_made_anew_are_others() -> None:
+def test_letters_that_say_the_same_of_their_record_are_of_one() -> None:
     def digest(**more: Any) -> bytes:
         return letter(**{**PLACE, **more}).origin.digest()
 
     assert digest(user="ann") == digest(user="bob")
     assert digest() != digest(kafka_timestamp="1970-01-01T00:00:01Z")
     assert digest() != digest(kafka_offset=6)
+    assert digest() != digest(kafka_value="aw==")
