@@ -36,7 +36,7 @@ def _file(folder: Path, *cases: str) -> str:
 def test_a_case_that_fails_and_one_that_is_skipped_have_a_line_each(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["scenario", _file(tmp_path, HOLDS, SKIPPED, FAILS)])
     assert result.output.splitlines() == [
-        "skipped chained: chains of operators are not built yet",
+        "skipped chained: kind chained, not built yet",
         "failed wrong: step 0: expected and not sent: {count: 1}"
         " | step 0: watermark: expected 11, found 10",
         "1 passed, 1 failed, 1 skipped",
