@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +95,13 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
 
 
 def _end(session: SparkSession) -> None:
-    """Stop Spark before Python ends: workers would complain of a driver that vanished."""
+    """Stop Spark before Python ends: workers would complain of a driver that vanished.
+
+    A signal to all processes of a terminal may have ended the JVM before.
+    """
     silence()
-    session.stop()
+    with suppress(Exception):
+        session.stop()
 
 
 def _check_java() -> None:
