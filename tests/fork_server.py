@@ -17,6 +17,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -35,6 +37,7 @@ _LOADED = (
     *("confluent_kafka.admin", "psycopg"),
 )
 _MOST = 2**17
+_LOOK_S = 0.005
 
 
 class Forked:
@@ -119,20 +122,32 @@ def _notes(path: Path, environment: Mapping[str, str]) -> Path:
     return path.parent / environment[DRIVER]
 
 
-def wait_for_polars() -> None:
-    """Wait until the threads of Polars have set up what queries need: call it before a fork.
+def wait_for_threads() -> None:
+    """Wait until all other threads of this process sleep: call it before the first fork.
 
-    A thread does so behind the import. A process that is forked meanwhile does not have that
-    thread, and would wait for it for ever in its first query.
+    A thread of Polars sets up behind the import what queries need. A process that is forked
+    meanwhile does not have that thread, and its first query would wait for it for ever. (To run
+    a query here instead would start threads for queries, which a forked process misses too.)
     """
-    import_module("polars").select(1)
+    own = threading.get_native_id()
+    others = [each for each in Path("/proc/self/task").iterdir() if int(each.name) != own]
+    while any(_runs(each) for each in others):
+        time.sleep(_LOOK_S)
+
+
+def _runs(thread: Path) -> bool:
+    """Whether it computes, or waits for a core."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] != "S"
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return False
 
 
 def serve(path: Path) -> None:
     """Fork a keeper for everybody who connects, until the input ends."""
     for module in _LOADED:
         import_module(module)
-    wait_for_polars()
+    wait_for_threads()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(path))

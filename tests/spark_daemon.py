@@ -10,7 +10,7 @@ import os
 import sys
 from importlib import import_module
 
-from tests.fork_server import FORKS, forked, wait_for_polars
+from tests.fork_server import FORKS, forked, wait_for_threads
 
 
 def run() -> None:
@@ -18,7 +18,7 @@ def run() -> None:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars is loaded, as a worker does
     for module in ("pyspark.worker", "tidegate.spark.map_task", "tidegate.spark.step_task"):
         import_module(module)
-    wait_for_polars()
+    wait_for_threads()
     from pyspark.daemon import manager  # noqa: PLC0415 - whoever is forked has it
 
     manager()
