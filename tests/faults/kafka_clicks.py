@@ -13,13 +13,14 @@ import os
 import random
 import sys
 import threading
+import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from psycopg import sql
 
 from tests.faults.attaching import attached
@@ -103,15 +104,23 @@ def pipeline(folder: Path) -> Pipeline:
 
 @dataclass
 class Writing:
-    """Somebody who writes clicks as long as the block lasts, whatever becomes of others."""
+    """Somebody who writes clicks as long as the block lasts, whatever becomes of others.
+
+    And until enough are in the topic: a producer that delivers nothing for a while, as one may
+    behind a broker that comes back, is replaced. What it did not deliver, nobody expects.
+    """
 
     server: KafkaServer
     topic: str
     partitions: int
     seed: int
     per_second: int = 300
+    least: int = 3_000
+    """So many are delivered at the end of the block."""
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
+    _delivered: int = field(default=0, init=False)
+    _failing: bool = field(default=False, init=False)
 
     def __enter__(self) -> Writing:
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -124,32 +133,43 @@ class Writing:
         self._thread.join()
 
     def _write(self) -> None:
-        chance = random.Random(self.seed)
-        producer = Producer(
-            {
-                "bootstrap.servers": self.server.servers,
-                "message.timeout.ms": 120_000,
-                "topic.metadata.refresh.interval.ms": 200,
-                "log_level": 0,  # it is to meet brokers that are away
-            }
-        )
+        chance, producer = random.Random(self.seed), self._producer()
         tick, n = 0, 0
-        while not self._ended.wait(0.02):
+        while not self._ended.is_set() or self._delivered < self.least:
+            time.sleep(0.02)
             tick += 1
             for _ in range(self.per_second // 50):
                 n += 1
                 self._one(producer, chance, tick, n)
             producer.poll(0)
+            if self._failing:
+                producer, self._failing = self._producer(), False
         assert producer.flush(120) == 0
+
+    def _producer(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.server.servers,
+                "message.timeout.ms": 30_000,
+                "topic.metadata.refresh.interval.ms": 200,
+                "log_level": 0,  # it is to meet brokers that are away
+            }
+        )
+
+    def _told(self, error: KafkaError | None, _: Message) -> None:
+        self._delivered += error is None
+        self._failing |= error is not None
 
     def _one(self, producer: Producer, chance: random.Random, tick: int, n: int) -> None:
         user = chance.randrange(_USERS)
         at = _START_MS + tick * 130 - chance.randrange(3_000)
         click = json.dumps({"user": f"u{user}", "at": at, "n": n}).encode()
         value = _BAD if chance.random() < 0.005 else click
-        while True:
+        while not self._failing:
             try:
-                producer.produce(self.topic, value, partition=user % self.partitions)
+                producer.produce(
+                    self.topic, value, partition=user % self.partitions, on_delivery=self._told
+                )
             except (BufferError, KafkaException):  # it has not heard of new partitions yet
                 producer.poll(0.05)
             else:
