@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nights import examples
@@ -120,6 +120,7 @@ declared = st.dictionaries(st.sampled_from([*COLUMNS]), st.none(), min_size=1).m
 
 
 @examples(2 / 3)
+@example(data=b"\x0b", columns={"user": "string"})  # no blank of JSON
 @given(data=files_of(JSON_LINES), columns=declared | st.none())
 def test_every_line_of_json_is_a_row_or_the_file_is_refused(
     folder: Path, data: bytes, columns: dict[str, str] | None

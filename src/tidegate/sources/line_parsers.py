@@ -26,6 +26,8 @@ from tidegate.sources.decode_json import JsonDecoder, nested_too_deep
 from tidegate.sources.decode_times import text_times
 
 _ENDS: Final = b"\r\n"
+_BLANKS: Final = b" \t\r\n"
+"""Of JSON; Python has more."""
 """A line of other blanks than these is a row of CSV."""
 _OBJECT: Final = re.compile(rb"[ \t\r\n]*\{")
 
@@ -49,11 +51,11 @@ class JsonLines:
         """Keys of the first lines; numbers are long or double, times stay text."""
         if nested_too_deep(lines):  # Arrow would run out of stack, and end the process
             raise ValueError("found objects and arrays nested too deep, expected columns")
-        return _inferred(_read_json(lines, None).schema) if lines.strip() else {}
+        return _inferred(_read_json(lines, None).schema) if lines.strip(_BLANKS) else {}
 
     def parsed(self, lines: bytes, header: bytes, wanted: Mapping[str, DataType]) -> pa.Table:
         """The values of the keys wanted."""
-        if not lines.strip():
+        if not lines.strip(_BLANKS):
             return _schema(wanted).empty_table()
         columns = _json_columns(lines, wanted)
         return pa.table([columns[name] for name in wanted], schema=_schema(wanted))
@@ -192,7 +194,7 @@ def _json_columns(lines: bytes, wanted: Mapping[str, DataType]) -> dict[str, Any
                 raise
     rest = {name: kind for name, kind in wanted.items() if name not in decimals}
     columns = _columns_by_arrow(lines, rest)  # first, to tell what is no JSON at all
-    objects = [line for line in lines.split(b"\n") if line.strip()]
+    objects = [line for line in lines.split(b"\n") if line.strip(_BLANKS)]
     return columns | {name: _decimals(objects, name, kind) for name, kind in decimals.items()}
 
 
