@@ -405,7 +405,7 @@ def test_records_without_a_key_in_a_compacted_topic_are_refused(kafka_server: Ka
 
 def test_many_rows_come_in_one_epoch(kafka_server: KafkaServer) -> None:
     topic = kafka_server.new_topic(partitions=4)
-    writer = opened(kafka_server, topic, key=True)
+    writer = opened(kafka_server, topic, key=True, timeout_ms=120_000)  # a machine may be busy
     numbers = pl.int_range(200_000, eager=True)
     table = pl.DataFrame({"user": numbers.cast(pl.String), "window_start": numbers, "n": numbers})
     writer.publish(key(1), [stage(writer, table[:150_000]), stage(writer, table[150_000:])])
