@@ -114,12 +114,12 @@ def datums_of(rows: pl.DataFrame, schema: str) -> pl.Series:
 
 
 def rows_of_datums(datums: Sequence[bytes], schema: str) -> pl.DataFrame:
-    """The rows that `datums_of` was given."""
+    """The rows that `datums_of` was given; `ValueError` for a schema that is not of ours."""
     from fastavro import schemaless_reader  # noqa: PLC0415
 
+    types = polars_schema(schema)
     as_numbers = _parsed(json.dumps(_without_times(json.loads(schema))))
     found = [schemaless_reader(io.BytesIO(datum), as_numbers, None) for datum in datums]
-    types = polars_schema(schema)
     raw = pl.Schema({name: _number(dtype) for name, dtype in types.items()})
     return pl.DataFrame(found, schema=raw, orient="row").cast(types)
 
@@ -139,7 +139,8 @@ def _polars_type(kind: Any) -> pl.DataType:
         if len(others) == 1:
             return _polars_type(others[0])
     elif isinstance(kind, dict):
-        if kind["type"] == "array":
+        if kind["type"] == "array" and isinstance(kind["items"], list):
+            # Items of a union take bytes: any number of others may fit into none.
             return pl.List(_polars_type(kind["items"]))
         if kind.get("logicalType") == "decimal":
             return pl.Decimal(kind["precision"], kind.get("scale", 0))

@@ -159,7 +159,7 @@ def rows_of_avro(
     try:
         found = batches_by_schema(datums)
         frames = [rows_of_datums(datums, schema) for schema, datums in found.items()]
-    except (ValueError, EOFError, IndexError, KeyError, TypeError) as error:
+    except (ValueError, EOFError, IndexError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableSource(f"topic {topic}: records that are no rows: {error}") from None
     return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 

@@ -203,6 +203,15 @@ def test_times_that_python_has_not_come_back_from_avro() -> None:
     assert_frame_equal(rows_of_datums(datums_of(table, schema).to_list(), schema), table)
 
 
+@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "r", "fields": []}])
+def test_a_schema_whose_items_take_no_bytes_is_not_read_by(items: Any) -> None:
+    """The header of a record may name any schema, and ten bytes claim 2^62 items."""
+    field = {"name": "n", "type": {"type": "array", "items": items}}
+    schema = json.dumps({"type": "record", "name": "t", "fields": [field]})
+    with pytest.raises(ValueError, match="a type that no row of ours has"):
+        rows_of_datums([b"\xfe" + b"\xff" * 8 + b"\x01"], schema)
+
+
 def test_other_readers_of_avro_find_times_and_decimals() -> None:
     import io  # noqa: PLC0415
 
