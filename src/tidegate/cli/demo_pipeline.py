@@ -194,7 +194,7 @@ class DemoPlan:
                 yield Problem(at, found, "a new folder, or one of an older demo", hint)
 
     def staged_files(self, epoch: int) -> int:
-        """How many files the tasks of an epoch have written that nobody sees yet."""
+        """Count the files that tasks of an epoch staged; no reader sees them before the commit."""
         pattern = f"*-{epoch}-*.parquet"
         return sum(len([*folder.rglob(pattern)]) for folder in self._staging())
 

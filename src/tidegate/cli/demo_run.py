@@ -58,7 +58,7 @@ def run_once(file: Path, log: Path, *, kill_after: int | None = None) -> Attempt
             epochs.append(said)
             if len(epochs) == kill_after:
                 break
-            with suppress(BrokenPipeError):  # it is gone: the end of its words says so too
+            with suppress(BrokenPipeError):  # the child has ended: the next read finds that out
                 connection.send("go on")
         else:
             child.join()
@@ -114,7 +114,7 @@ def _run(file: Path, log: Path, temporary: str, parent: Connection) -> None:
             parent.send(("epoch", result))
             parent.recv()
         except (EOFError, OSError):
-            os._exit(1)  # nobody is there any more
+            os._exit(1)  # the parent process has ended
 
     try:
         parent.send(("ended", load_pipeline(file).run(on_epoch=on_epoch)))

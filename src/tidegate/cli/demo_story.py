@@ -46,9 +46,9 @@ def tell(plan: DemoPlan) -> None:
     committed = state.epoch
     _heading(f"Killed: SIGKILL to process {killed.pid} and its Spark, in epoch {committed + 1}")
     if staged := plan.staged_files(committed + 1):
-        say(f"  Its job had run: {staged} files were staged, and nobody can see them.")
+        say(f"  Its Spark job had finished: {staged} files are staged, which no reader sees.")
     rows = sum(each.rows for each in killed.epochs)
-    say(f"  Committed are {committed} epochs with {rows:,} clicks. What is not is done again.")
+    say(f"  {committed} epochs with {rows:,} clicks are committed. The rest is computed again.")
     _heading("Second run: the same pipeline, behind what is committed")
     completed = run_once(plan.file, plan.log)
     prove(plan, [killed, completed])

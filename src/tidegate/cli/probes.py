@@ -393,7 +393,7 @@ _CONNECT_S: Final = 3
 
 
 class Part(NamedTuple):
-    """A source, target or store, and what it is told."""
+    """A source, target or state store of a pipeline, with its options."""
 
     what: str
     use: Literal["source", "target", "store"]

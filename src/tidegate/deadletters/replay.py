@@ -162,7 +162,7 @@ def dead_letter(record: Record) -> DeadLetter | None:
 
 
 class Replay:
-    """The letters of a channel, about to be sent back. Whoever replays them meanwhile is fenced."""
+    """A replay of the dead letters of one channel. It fences an older replay of that channel."""
 
     def __init__(
         self,
@@ -303,7 +303,7 @@ class Replay:
         return mark is not None and letter.offset < mark.offset
 
     def _broker_of(self, topic: str) -> Broker | None:
-        """By which a topic is read; None: it is not trusted, for a letter may name any topic."""
+        """The broker of a topic that a source reads or the user allows, else None."""
         for source, broker in self._sources:
             if option_naming(source.options, topic) is not None:
                 return broker

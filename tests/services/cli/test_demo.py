@@ -72,8 +72,8 @@ def test_a_demo_is_killed_in_an_epoch_and_goes_on_behind_the_last_one(ran: Ran) 
     killed = re.search(r"SIGKILL to process (\d+) and its Spark, in epoch 9\n", ran.said)
     assert killed
     assert not Path(f"/proc/{killed[1]}").exists()
-    assert re.search(r"Its job had run: \d+ files were staged", ran.said)
-    assert "Committed are 8 epochs with 16,000 clicks." in ran.said
+    assert re.search(r"Its Spark job had finished: \d+ files are staged", ran.said)
+    assert "8 epochs with 16,000 clicks are committed." in ran.said
     shown = [re.split(r"[ ,]", line)[1] for line in ran.complained.splitlines()]
     first, second = [str(each) for each in range(1, 9)], [str(each) for each in range(9, 21)]
     assert shown == ["starting", *first, "starting", *second, "ended:"]

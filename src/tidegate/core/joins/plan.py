@@ -334,7 +334,7 @@ class JoinState:
         return sum(held.table(name).count_alive(watermark_us) for name in NAMES)
 
     def readable(self, held: Stack[Tables], chosen: Chosen) -> Readable | None:
-        """Waiting rows of both sides, as they came."""
+        """The waiting rows of both sides, with the columns of their sources."""
         found: list[Readable] = []
         for side in SIDES:
             table = held.table(NAMES[side])
