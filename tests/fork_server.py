@@ -32,8 +32,8 @@ DRIVER = "TIDEGATE_TEST_DRIVER"
 environment."""
 ROOT = Path(__file__).parents[1]
 _LOADED = (
-    *("pyspark.worker", "pyspark.java_gateway", "pyspark.sql", "tidegate.spark.running"),
-    *("tidegate.spark.map_task", "tidegate.spark.step_task", "tests.faults.operators"),
+    *("pyspark.worker", "pyspark.java_gateway", "pyspark.sql", "tidegate.engine.loop"),
+    *("tidegate.tasks.map_task", "tidegate.tasks.step_task", "tests.faults.operators"),
     *("confluent_kafka.admin", "psycopg"),
 )
 _MOST = 2**17

@@ -16,7 +16,7 @@ from tests.fork_server import FORKS, forked, wait_for_threads
 def run() -> None:
     """Load all of it, and fork workers until the input ends."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # before Polars is loaded, as a worker does
-    for module in ("pyspark.worker", "tidegate.spark.map_task", "tidegate.spark.step_task"):
+    for module in ("pyspark.worker", "tidegate.tasks.map_task", "tidegate.tasks.step_task"):
         import_module(module)
     wait_for_threads()
     from pyspark.daemon import manager  # noqa: PLC0415 - whoever is forked has it

@@ -20,12 +20,12 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate import StateStore, Target
-from tidegate.spark.publishing import Publisher
-from tidegate.spark.step_task import in_parts
+from tidegate.engine.publish import Publisher
 from tidegate.state import open_store
 from tidegate.state.protocol import Manifest, Output, Stacks
 from tidegate.targets import TargetWriter, open_target
 from tidegate.targets.protocol import in_commit, needs_closing, needs_preparing
+from tidegate.tasks.step_task import in_parts
 
 NAME = "large-epoch"
 _SHARD_ROWS = 250_000

@@ -156,9 +156,9 @@ RUNS_CODE = {
 
 MAY_RUN_CODE = {
     "cli/demo_run.py": {"multiprocessing.get_context"},  # a pipe to a process of its own
-    "spark/map_task.py": {"pickle.loads"},  # orders of the driver
-    "spark/orders.py": {"pickle.loads"},
-    "spark/step_task.py": {"pickle.loads"},
+    "spark/frame_tasks.py": {"pickle.loads"},  # orders of the driver
+    "spark/native_tasks.py": {"pickle.loads"},
+    "tasks/orders.py": {"pickle.loads"},
     "testing/depot_contract.py": {"pickle.loads"},  # what it has pickled itself
     "testing/scenario.py": {"yaml.load"},  # with a safe loader
 }

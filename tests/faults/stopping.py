@@ -10,9 +10,10 @@ import psutil
 
 from tests.faults.operators import SETTINGS
 from tests.faults.processes import runs, wait_for
+from tidegate.engine.loop import Run
+from tidegate.engine.status import EpochReport
 from tidegate.pipeline import Pipeline, RunSettings
-from tidegate.spark.running import Run
-from tidegate.spark.status import EpochReport
+from tidegate.spark.backend import SparkBackend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,7 @@ def run_until(spark: SparkSession, pipeline: Pipeline, epoch: int, **settings: A
             run.stop()
 
     made = RunSettings(**{**SETTINGS, **settings})
-    run = Run(pipeline=pipeline, settings=made, spark=spark, on_epoch=stop)
+    run = Run(pipeline=pipeline, settings=made, backend=lambda: SparkBackend(spark), on_epoch=stop)
     run.execute()
 
 

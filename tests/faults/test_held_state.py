@@ -13,8 +13,8 @@ from tests.faults.operators import SETTINGS
 from tests.faults.outcome import assert_same, outcome
 from tests.faults.pipelines import pipeline_of
 from tests.faults.stopping import end_workers, flip_a_byte, run_until
+from tidegate.engine.status import EpochReport
 from tidegate.errors import StateLost
-from tidegate.spark.status import EpochReport
 from tidegate.state import open_store
 
 if TYPE_CHECKING:

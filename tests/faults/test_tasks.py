@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 
@@ -21,13 +19,15 @@ from tests.faults.stopping import run_until
 from tests.faults.unsteady import FORMAT, UnsteadyReader, reads, unsteady_source
 from tests.nights import at_night
 from tidegate import sources
+from tidegate.engine.executor import EpochOrders, map_order
+from tidegate.engine.recover import open_engine
 from tidegate.errors import InconsistentEpoch
 from tidegate.eventtime import now_us
 from tidegate.pipeline import Pipeline, RunSettings
-from tidegate.spark import job
-from tidegate.spark.map_task import map_slices
-from tidegate.spark.opening import open_engine
-from tidegate.spark.orders import MapOrder
+from tidegate.spark.backend import SparkBackend
+from tidegate.spark.executor import SparkExecutor
+from tidegate.tasks.map_task import map_slices
+from tidegate.tasks.orders import JobContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,18 +80,20 @@ def test_a_job_that_runs_again_after_its_commit_changes_nothing(
     undisturbed: Undisturbed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    jobs: list[tuple[Any, ...]] = []
-    run = job.run
+    jobs: list[tuple[SparkExecutor, EpochOrders]] = []
+    run = SparkExecutor.run
 
-    def remembered(*order: Any) -> Any:
-        jobs.append(order)
-        return run(*order)
+    def remembered(executor: SparkExecutor, orders: EpochOrders) -> Any:
+        jobs.append((executor, orders))
+        return run(executor, orders)
 
-    monkeypatch.setattr(job, "run", remembered)
+    monkeypatch.setattr(SparkExecutor, "run", remembered)
     pipeline_of(tmp_path).run(spark=spark, shards=2, **SETTINGS)
     before, parts = outcome(tmp_path), parts_in_store(tmp_path)
-    twins = run(*jobs[3])
-    assert len(parts_in_store(tmp_path) - parts) == sum(each.segment is not None for each in twins)
+    executor, orders = jobs[3]
+    twins = run(SparkExecutor(spark=executor.spark, context=executor.context), orders)
+    segments = [report.segment for each in twins for report in each.operators.values()]
+    assert len(parts_in_store(tmp_path) - parts) == sum(each is not None for each in segments)
     found = outcome(tmp_path)
     assert len(found.staged) == sum(len(each.outputs) for each in twins) > 0
     assert_same(found.but_for_staged(), before)
@@ -103,21 +105,22 @@ def test_a_job_that_runs_again_after_its_commit_changes_nothing(
 def test_a_slice_is_mapped_to_the_same_bytes_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders: list[Any] = []
+    jobs: list[tuple[JobContext, EpochOrders]] = []
+    run = SparkExecutor.run
 
-    def remembered(order: Any) -> bytes:
-        orders.append(order)
-        return pickle.dumps(order)
+    def remembered(executor: SparkExecutor, orders: EpochOrders) -> Any:
+        jobs.append((executor.context, orders))
+        return run(executor, orders)
 
-    monkeypatch.setattr(job, "ordered", remembered)
+    monkeypatch.setattr(SparkExecutor, "run", remembered)
     run_until(spark, pipeline_of(tmp_path), 1, shards=3)
-    order = next(order for order in orders if isinstance(order, MapOrder))
-    assert _mapped(order) == _mapped(order) != []
+    assert _mapped(*jobs[0]) == _mapped(*jobs[0]) != []
 
 
-def _mapped(order: MapOrder) -> list[dict[str, list[Any]]]:
-    numbers = pa.RecordBatch.from_pydict({"id": [*range(len(order.slices))]})
-    return [batch.to_pydict() for batch in map_slices(pickle.dumps(order), iter([numbers]))]
+def _mapped(context: JobContext, orders: EpochOrders) -> list[dict[str, list[Any]]]:
+    order = map_order(orders.feeds, orders.step.now_us)
+    batches = map_slices(context, order, range(len(order.tasks)))
+    return [batch.to_pydict() for batch in batches]
 
 
 @pytest.fixture
@@ -146,10 +149,14 @@ SPARKS_OWN_CHECKS = "spark.sql.shuffle.orderIndependentChecksum"
 
 def first_epoch(spark: SparkSession, pipeline: Pipeline, held: Path, *, checks: bool) -> None:
     """Run one epoch, and lose what its map tasks have written on the way."""
-    engine = open_engine(pipeline, spark, RunSettings(**SETTINGS, shards=4))
+    backend = SparkBackend(spark)
+    engine, session = (
+        open_engine(pipeline, backend, RunSettings(**SETTINGS, shards=4)),
+        backend.session,
+    )
     try:
         for name in ("enabled", "enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch"):
-            engine.spark.conf.set(f"{SPARKS_OWN_CHECKS}.{name}", str(checks).lower())
+            session.conf.set(f"{SPARKS_OWN_CHECKS}.{name}", str(checks).lower())
         with ThreadPoolExecutor(1) as beside:
             epoch = beside.submit(lambda: engine.run(engine.poll(now_us())))
             lose_shuffle_files(spark, held, epoch.done)

@@ -25,7 +25,7 @@ from tidegate import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.spark.running import Run, RunResult
+    from tidegate.engine.loop import Run, RunResult
 
 COUNT = Aggregation(kind="count")
 MEMORY = Target(format="memory")

@@ -17,6 +17,7 @@ from scripts.reference.blocks import BLOCKS
 from scripts.reference.filling import PAGES, blocks_in, filled
 from scripts.reference.mistakes import ERRORS
 from tidegate.cli.telling import TRACEBACK
+from tidegate.engine.loop import _MAY_PASS
 from tidegate.errors import ConfigError
 from tidegate.frontends.toml import TOP_KEYS, load_pipeline
 from tidegate.pipeline import Join, RunSettings, Source, StateStore, Target
@@ -26,7 +27,6 @@ from tidegate.pipeline.window import Emit, LateData
 from tidegate.sources.file_options import FileOptions
 from tidegate.sources.generator import GeneratorOptions
 from tidegate.sources.memory import MemoryOptions
-from tidegate.spark.running import _MAY_PASS
 from tidegate.targets import NATIVE_FORMATS, open_target
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

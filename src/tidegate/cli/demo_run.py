@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError
 from tidegate.frontends.toml import load_pipeline
 
 if TYPE_CHECKING:
-    from tidegate.spark.status import EpochReport
+    from tidegate.engine.status import EpochReport
 
 _LAST_LINES: Final = 12
 _SPAWN: Final = multiprocessing.get_context("spawn")

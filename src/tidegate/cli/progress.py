@@ -20,12 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli.telling import plain, say, say_json
+from tidegate.engine.status import EpochReport, RunProgress, RunStatus, known_us
 from tidegate.pipeline.wording import whereabouts
-from tidegate.spark.status import EpochReport, RunProgress, RunStatus, known_us
 from tidegate.text import bytes_text, count_text, elapsed_text, instant_text
 
 if TYPE_CHECKING:
-    from tidegate.spark.running import RunResult
+    from tidegate.engine.loop import RunResult
 
 Style = Literal["auto", "live", "plain", "json"]
 

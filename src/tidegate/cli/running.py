@@ -51,6 +51,10 @@ def run(
     shards: Annotated[
         int | None, typer.Option(min=1, max=256, help="In how many parts state is kept.")
     ] = None,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Run in this process, without Spark: a preview, small data."),
+    ] = False,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Say what happens as JSON, one object a line.")
     ] = False,
@@ -77,7 +81,7 @@ def run(
     style: Style = "json" if json_lines else "plain" if plain else "auto"
     with told():
         try:
-            stopped_by = _run(load_pipeline(file), style, given)
+            stopped_by = _run(load_pipeline(file), style, {**given, "local": local})
         except Exception as error:
             if json_lines:
                 failed = {"event": "failed", "code": code_of(error), "error": message_of(error)}

@@ -19,6 +19,7 @@ class EngineName(StrEnum):
 
     CORE = "core"
     CORE_RESTART = "core-restart"
+    LOCAL = "local"
     SPARK = "spark"
 
 
@@ -28,7 +29,10 @@ def scenario(
     ],
     engine: Annotated[
         EngineName,
-        typer.Option(help="core-restart saves and loads the state after every step."),
+        typer.Option(
+            help="core-restart saves and loads the state after every step; local and spark run the "
+            "case as a pipeline, in this process or on Spark."
+        ),
     ] = EngineName.CORE,
 ) -> None:
     """Run scenarios: inputs and what must come out of them, as data.

@@ -26,11 +26,11 @@ from tidegate.core.watermark import (
     partition_key,
     partitions_in,
 )
+from tidegate.engine.fold import Folder
+from tidegate.engine.reset import claim_anew
 from tidegate.errors import ConfigError, EpochTaken, PipelineInUse, Problem
 from tidegate.eventtime import BEGINNING, now_us
 from tidegate.pipeline.wording import whereabouts
-from tidegate.spark.folding import Folder
-from tidegate.spark.resetting import claim_anew
 from tidegate.state.catalog import Catalog
 from tidegate.state.live import read_live
 from tidegate.state.protocol import Manifest, Recovered, Stacks, Store
@@ -220,8 +220,7 @@ def fold(catalog: Catalog, pipeline: str) -> bool:
         folder = Folder(
             store=store,
             token=recovered.token,
-            operator_id=stored.id,
-            operator=stored.operator,
+            operators={stored.id: stored.operator},
             interval_us=0,
             folded_epoch=recovered.folded_epoch,
             folded_us=now_us(),

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tidegate.core.arrays import Int64s, is_new
+from tidegate.core.frames import one_type_each, unused_name
 from tidegate.core.hashing import place
 
 
@@ -43,6 +45,46 @@ class Events:
             key_hash=self.key_hash[index],
             columns=self.columns[index] if self.columns.width else self.columns,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedAway:
+    """Rows of one input that go no further, unchanged, each with its reason."""
+
+    columns: pl.DataFrame
+    event_us: Int64s
+    reason: pl.Series
+    side: str | None = None
+    """The input of a join by which they came."""
+
+    def __len__(self) -> int:
+        return len(self.reason)
+
+    def for_channel(self, names: Sequence[str]) -> pl.DataFrame:
+        """The rows, last the side, if any, and the reason; `names` are those of a channel.
+
+        A channel ends with the names of these two, which no column of any source has.
+        """
+        said = [self.reason.alias(names[-1])]
+        if self.side is not None:
+            side = pl.Series(names[-2], [self.side], dtype=pl.String)
+            said.insert(0, side.new_from_index(0, len(self)))
+        return self.columns.with_columns(said)
+
+
+def table_of(turned_away: Sequence[TurnedAway]) -> pl.DataFrame:
+    """The rows of all inputs, and after their columns the side, if any, event time and reason."""
+    columns = pl.concat(one_type_each([each.columns for each in turned_away]), how="diagonal")
+    said: dict[str, Any] = {
+        "event_us": np.concatenate([each.event_us for each in turned_away]),
+        "reason": pl.concat([each.reason for each in turned_away]),
+    }
+    sides = [each.side for each in turned_away for _ in range(len(each)) if each.side]
+    if len(turned_away) > 1:
+        said = {"side": pl.Series(sides, dtype=pl.String), **said}
+    return columns.with_columns(
+        pl.Series(unused_name(name, columns.columns), values) for name, values in said.items()
+    )
 
 
 def in_position_order(events: Events) -> Events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
@@ -38,3 +38,21 @@ def unused_name(name: str, columns: Collection[str]) -> str:
     while name in columns:
         name = f"_{name}"
     return name
+
+
+_SIDES = ("left", "right")
+
+
+def one_type_each(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Tables of the inputs of an operator that can be put below each other: a column that has
+    another type on the other side gets the name of its side in front.
+    """
+    one, other = (tables[0].schema, tables[-1].schema)
+    apart = [name for name in one if name in other and one[name] != other[name]]
+    if not apart:
+        return list(tables)
+    taken_names = {*one, *other}
+    return [
+        table.rename({name: unused_name(f"{side}_{name}", taken_names) for name in apart})
+        for table, side in zip(tables, _SIDES, strict=True)
+    ]

@@ -15,8 +15,8 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events
-from tidegate.core.frames import nulls, unused_name
+from tidegate.core.events import Events, TurnedAway
+from tidegate.core.frames import nulls
 from tidegate.eventtime import BEGINNING, FOREVER, plus
 
 ORIGINAL_EVENT_TS = "original_event_ts"
@@ -54,35 +54,24 @@ class Lateness:
         return event_us >= plus(clock.before_us, -self.reassign_within_us)
 
     def part(
-        self, events: Events, late: Bools, sealed: Bools, reassigned: Bools, clock: Clock
-    ) -> tuple[Events, Late]:
-        """The rows that enter, and those that are turned away."""
+        self,
+        events: Events,
+        late: Bools,
+        sealed: Bools,
+        reassigned: Bools,
+        clock: Clock,
+        *,
+        side: str | None = None,
+    ) -> tuple[Events, TurnedAway]:
+        """The rows that enter, and those that are turned away: as `sealed`, or as `late`."""
         enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
         accepted = events.take(enters) if len(gone) else events
         if self.reassign_within_us is not None:
             accepted = _moved(accepted, reassigned[enters], clock)
-        return accepted, Late(events=events.take(gone), sealed=sealed[gone])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Late:
-    """Rows that were turned away, as they came, each with its reason: `late` or `sealed`."""
-
-    events: Events
-    sealed: Bools
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def table(self) -> pl.DataFrame:
-        """The rows unchanged, and behind their columns the event time and the reason."""
-        columns = self.events.columns
-        reason = np.where(self.sealed, "sealed", "late")
-        return columns.with_columns(
-            pl.Series(
-                unused_name("event_us", columns.columns), self.events.event_us, dtype=pl.Int64
-            ),
-            pl.Series(unused_name("reason", columns.columns), reason, dtype=pl.String),
+        away = events.take(gone)
+        reason = pl.Series("reason", np.where(sealed[gone], "sealed", "late"), dtype=pl.String)
+        return accepted, TurnedAway(
+            columns=away.columns, event_us=away.event_us, reason=reason, side=side
         )
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from tidegate.core.arrays import Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type, spark_type
-from tidegate.core.events import Events
+from tidegate.core.events import Events, table_of
 from tidegate.core.hashing import SPARK_SEED, key_group, key_groups_of, shard_of, xxhash64
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.segment_format import from_bytes, to_bytes
@@ -315,7 +315,7 @@ def _together(results: Sequence[StepResult], clock: Clock) -> Epoch:
     return Epoch(
         rows=pl.concat([result.sent for result in results]),
         retracted=pl.concat([result.retracted for result in results]),
-        late=pl.concat([result.late for result in results], how="diagonal"),
+        late=pl.concat([table_of(result.late) for result in results], how="diagonal"),
         counts=counts,
         watermark_us=clock.after_us,
     )

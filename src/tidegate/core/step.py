@@ -16,7 +16,7 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events
+from tidegate.core.events import Events, TurnedAway
 from tidegate.core.hashing import key_group
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, Tables, compacted
@@ -27,8 +27,8 @@ class Turned(Protocol):
     """What `judge` returns: whatever the operator needs next, and who was turned away."""
 
     @property
-    def late(self) -> pl.DataFrame:
-        """Rows turned away, as they came, with a `reason`."""
+    def late(self) -> Sequence[TurnedAway]:
+        """Rows turned away, of each input."""
         ...
 
     @property
@@ -133,7 +133,8 @@ class StepResult:
 
     sent: pl.DataFrame
     retracted: pl.DataFrame
-    late: pl.DataFrame
+    late: Sequence[TurnedAway]
+    """Of each input."""
     changes: Changes
     counts: Mapping[str, int] = field(default_factory=dict)
 

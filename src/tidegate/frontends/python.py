@@ -24,13 +24,13 @@ from tidegate.pipeline.fingerprint import code_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.spark.running import Run, RunResult
+    from tidegate.engine.loop import Run, RunResult
 
     TransformFunction = Callable[[DataFrame], DataFrame]
 
 logger = logging.getLogger("tidegate")
 
-_RUN_KEYS = (*RunSettings.model_fields, "spark", "on_epoch")
+_RUN_KEYS = (*RunSettings.model_fields, "spark", "local", "on_epoch")
 
 
 def run_streaming_pipeline(

@@ -25,7 +25,7 @@ from tidegate.pipeline.paths import as_written, located
 from tidegate.pipeline.wording import misplaced_value, nearest, unknown_key
 
 if TYPE_CHECKING:
-    from tidegate.spark.running import Run, RunResult
+    from tidegate.engine.loop import Run, RunResult
 
 TRANSFORM: Final = "transform"
 RUN: Final = "run"

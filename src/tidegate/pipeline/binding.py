@@ -45,6 +45,8 @@ class BoundWindow:
     window: Window
     keys: Mapping[str, DataType]
     aggregations: tuple[BoundAggregation, ...]
+    gap_type: DataType | None = None
+    """Of the column that holds the gap of each row."""
 
     @property
     def types_read(self) -> Mapping[str, DataType]:
@@ -72,8 +74,10 @@ def bind(window: Window, columns: Columns) -> BoundWindow:
         raise ConfigError(problems)
     columns = _with_original_time(window, columns)
     keys = FrozenMapping({name: column_type(columns[name]) for name in window.group_by})
+    aggregations = tuple(bound_aggregation(each, columns) for each in window.aggregations)
+    gap = window.gap_column
     return BoundWindow(
-        window, keys, tuple(bound_aggregation(each, columns) for each in window.aggregations)
+        window, keys, aggregations, None if gap is None else column_type(columns[gap])
     )
 
 

@@ -31,7 +31,7 @@ from tidegate.pipeline.wording import misplaced_value, parts_expected
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.spark.running import Run, RunResult
+    from tidegate.engine.loop import Run, RunResult
 
 _IN_MEMORY = (
     "pipeline {name!r} keeps its state in memory only: a crash or restart loses every open "
@@ -160,7 +160,8 @@ class Pipeline(Value):
     def run(self, **settings: Any) -> RunResult:
         """Run on Spark to the end of the input, or until SIGINT or SIGTERM.
 
-        `settings` are those of `RunSettings`, and `spark`: the session to use.
+        `settings` are those of `RunSettings`, and `spark`: the session to use, or `local=True`: run
+        in this process, without Spark.
         """
         return _engine().run(self, **settings)  # type: ignore[no-any-return]
 
@@ -184,7 +185,7 @@ class Pipeline(Value):
         Rows that are in the target stay there: empty it first. One that replaces rows by their
         identity keeps those of windows that come out otherwise. Refused while somebody runs it.
         """
-        importlib.import_module("tidegate.spark.resetting").reset(self)
+        importlib.import_module("tidegate.engine.reset").reset(self)
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

@@ -10,19 +10,33 @@ of another query or another checkpoint, and stops.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
+from tidegate.engine.inputs import Input, Opening
+from tidegate.engine.recover import open_engine
 from tidegate.errors import BatchOutOfOrder, ConfigError, Problem
 from tidegate.eventtime import now_us
 from tidegate.pipeline import Pipeline, RunSettings
-from tidegate.spark.inputs import BatchInput, Input
-from tidegate.spark.opening import open_engine
+from tidegate.spark.backend import SparkBackend
+from tidegate.spark.inputs import BatchInput
 from tidegate.spark.session import check_not_remote
 from tidegate.spark.transforms import Transform
-from tidegate.state.protocol import Recovered
+
+
+@dataclass(frozen=True)
+class BatchBackend(SparkBackend):
+    """Spark, with a micro-batch as the only input."""
+
+    batch: DataFrame = field(kw_only=True)
+    batch_id: int = field(kw_only=True)
+
+    def open_input(self, opening: Opening) -> Input:
+        """See `Backend`."""
+        transform = Transform(sql=opening.source.transform)
+        return BatchInput(place=0, batch_id=self.batch_id, frame=self.batch, transform=transform)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +49,11 @@ class BatchFunction:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Run the epoch of this micro-batch, unless it is committed already."""
-
-        def opened(session: SparkSession, recovered: Recovered) -> Mapping[str, Input]:
-            transform = Transform(sql=source.transform)
-            rows = BatchInput(place=0, batch_id=batch_id, frame=batch, transform=transform)
-            return {source.name: rows}
-
         source = self.pipeline.sources[0]
-        spark = batch.sparkSession
-        engine = open_engine(self.pipeline, spark, self.settings, open_inputs=opened)
+        backend = BatchBackend(batch.sparkSession, batch=batch, batch_id=batch_id)
+        engine = open_engine(self.pipeline, backend, self.settings)
         try:
-            offset = engine.offsets.get(source.name)
+            offset = engine.head.offsets.get(source.name)
             if offset is not None and "batch" not in offset:
                 raise BatchOutOfOrder(self._told_other_source(offset))
             last = self.first_batch - 1 if offset is None else int(offset["batch"])

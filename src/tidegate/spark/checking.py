@@ -16,21 +16,23 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline import MAIN, Pipeline
-from tidegate.pipeline.store import DEFAULT_FOLDER
-from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
-from tidegate.sources.protocol import Sampled
-from tidegate.spark.absent_columns import AbsentColumn, absent_columns
-from tidegate.spark.inputs import Opening, open_input
-from tidegate.spark.opening import (
+from tidegate.engine.absent_columns import AbsentColumn, absent_columns
+from tidegate.engine.inputs import Opening
+from tidegate.engine.plan import Plan, plan_of, writer_of
+from tidegate.engine.recover import (
     each_source,
     fields_for,
     refuse_targets_of_others,
     target_problems,
 )
-from tidegate.spark.planning import Plan, plan_of, writer_of
+from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline import MAIN, Pipeline, Target
+from tidegate.pipeline.store import DEFAULT_FOLDER
+from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
+from tidegate.sources.protocol import Sampled
+from tidegate.spark.inputs import open_input
 from tidegate.spark.session import check_not_remote, epoch_session, spark_session
+from tidegate.spark.spark_target import SparkFormatWriter
 from tidegate.state import catalog_of, open_store
 from tidegate.state.catalog import Committed
 from tidegate.targets.protocol import TargetWriter
@@ -55,7 +57,7 @@ class Checked:
         yield f"{pipeline.name}: can be run"
         for source in pipeline.sources:
             yield f"  source {source.name}: {_columns(self.plan.found[source.name])}"
-        output = {name: str(kind) for name, kind in self.plan.bound.output_schema.items()}
+        output = {name: str(kind) for name, kind in self.plan.sink.schema.items()}
         yield f"  sends: {_columns(output)}"
         yield f"  state: {self._state()}"
         if self.holder is not None:
@@ -132,8 +134,12 @@ def _writers(
     writers = {}
     for channel, target in {MAIN: plan.pipeline.target, **plan.pipeline.channels}.items():
         with wrong.taken():
-            writers[channel] = writer_of(plan, target, channel, spark)
+            writers[channel] = writer_of(plan, target, channel, lambda t: _spark_format(t, spark))
     return writers
+
+
+def _spark_format(target: Target, spark: Callable[[], SparkSession]) -> TargetWriter:
+    return SparkFormatWriter(target=target, spark=spark())
 
 
 def _columns_of(opening: Opening, spark: Callable[[], SparkSession]) -> Mapping[str, str]:

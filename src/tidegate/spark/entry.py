@@ -6,13 +6,16 @@ loaded. So what Spark pickles and calls lives here, and loads the rest by name.
 
 from __future__ import annotations
 
+import base64
 import gc
+import hashlib
+import hmac
 import importlib
 import os
 import secrets
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidegate.errors import TidegateError
 from tidegate.spark.told_errors import heard, told
@@ -21,15 +24,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Function = Literal[
-    "map_task:map_slices",
-    "map_task:map_rows",
-    "map_task:read_slices",
+    "frame_tasks:map_rows",
+    "frame_tasks:read_slices",
+    "native_tasks:map_slices",
+    "native_tasks:step_shard",
     "reaching:missing_paths",
-    "step_task:step_shard",
 ]
 
 _KEY = secrets.token_bytes(32)
-"""What tasks of this driver sign their errors with: only a task knows it."""
+"""Tasks of this driver sign their errors with it, and the driver its orders: a row knows it not."""
+_ORDERS: Final = "spark.tidegate.orders."
+"""The setting of a session that holds the orders of a run's current epoch."""
 
 
 class Task:
@@ -40,10 +45,60 @@ class Task:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run it over the batches of one Spark partition."""
-        _prepare_worker()
-        module, _, name = self._function.partition(":")
-        run = getattr(importlib.import_module(f"tidegate.spark.{module}"), name)
+        run = _loaded(self._function)
         return _telling(run(self._order, batches), self._key)
+
+
+class RunTask:
+    """A function of this package that finds its order in the settings of the job.
+
+    It is the same in every epoch of a run, so the plan of Spark around it can be made before the
+    order exists.
+    """
+
+    def __init__(self, function: Function, run: str, context: bytes) -> None:
+        self._function, self._run, self._context = function, run, context
+        self._key = _KEY
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run it over the batches of one Spark partition."""
+        run = _loaded(self._function)
+        return _telling(run(self._context, self._orders(), batches), self._key)
+
+    def _orders(self) -> bytes:
+        from pyspark import TaskContext  # noqa: PLC0415 - small, and only here
+
+        context = TaskContext.get()
+        text = context.getLocalProperty(_ORDERS + self._run) if context is not None else None
+        if text is None:
+            raise TidegateError(f"run {self._run} has no orders in the settings of this job")
+        return _verified(text, self._key)
+
+
+def post_orders(session: Any, run: str, orders: bytes) -> None:
+    """Give orders to the tasks of the next job of this session."""
+    signature = hmac.new(_KEY, orders, hashlib.sha256).digest()
+    session.conf.set(_ORDERS + run, base64.b64encode(signature + orders).decode("ascii"))
+
+
+def clear_orders(session: Any, run: str) -> None:
+    """Take the orders of a run out of the session's settings."""
+    session.conf.unset(_ORDERS + run)
+
+
+def _verified(text: str, key: bytes) -> bytes:
+    """The orders that the driver signed; settings of a session can be set by others too."""
+    data = base64.b64decode(text)
+    signature, orders = data[:32], data[32:]
+    if not hmac.compare_digest(signature, hmac.new(key, orders, hashlib.sha256).digest()):
+        raise TidegateError("the orders of this job are not signed by its driver")
+    return orders
+
+
+def _loaded(function: Function) -> Any:
+    _prepare_worker()
+    module, _, name = function.partition(":")
+    return getattr(importlib.import_module(f"tidegate.spark.{module}"), name)
 
 
 @cache
@@ -54,8 +109,7 @@ def _prepare_worker() -> None:
     friends have loaded, and never give back, takes longer than many a task.
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    for module in ("map_task", "step_task"):
-        importlib.import_module(f"tidegate.spark.{module}")
+    importlib.import_module("tidegate.spark.native_tasks")
     gc.collect()
     gc.freeze()
 

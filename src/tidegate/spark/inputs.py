@@ -1,40 +1,30 @@
-"""Sources as the engine sees them: polled for the rows of an epoch, with their transforms.
+"""Sources that need Spark: rows through a transform, tables, and micro-batches.
 
 SourceReader -> Polled | Spark format -> transform -> [Feed of an epoch]
 """
 
 from __future__ import annotations
 
+import pickle
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
+from tidegate.engine.inputs import Feed, Input, NativeInput, Opening, Traits
 from tidegate.errors import ConfigError, Problem, SourceChanged
 from tidegate.pipeline import DataType, Source
 from tidegate.sources import open_source
-from tidegate.sources.protocol import (
-    Decoding,
-    Endless,
-    LogEntry,
-    Numbered,
-    OfFiles,
-    Offset,
-    Partitioned,
-    Polled,
-    Slice,
-    SourceReader,
-    Told,
-)
+from tidegate.sources.protocol import Offset, Polled, Slice
 from tidegate.spark.entry import Task
-from tidegate.spark.job import Feed, numbered
-from tidegate.spark.orders import ReadOrder, ordered
+from tidegate.spark.executor import numbered
+from tidegate.spark.frame_tasks import ReadOrder
 from tidegate.spark.transforms import Transform, check_gives_rows, checked_transform
 
 TransformFunction = Callable[[DataFrame], DataFrame]
@@ -45,69 +35,6 @@ _INSTANT = re.compile(r"\btimestamp\b")
 """Its other name, `timestamp_ltz`, means the same whatever `spark.sql.timestampType` says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
-    """What of a source shows in every epoch."""
-
-    partitioned: bool = False
-    """Whether its partitions have watermarks of their own."""
-    number_column: str | None = None
-    """The column that says which row of its partition a row is, where operators see it."""
-    undecoded: str | None = None
-    """The column that is not NULL in rows which could not be decoded, where operators see it."""
-    handed_over: str | None = None
-    """The same column, where a transform does not see such rows."""
-    undecoded_columns: Mapping[str, str] = field(default_factory=dict)
-    """What is known of such rows, with types."""
-
-
-class Input(Protocol):
-    """One source of a running pipeline."""
-
-    @property
-    def traits(self) -> Traits:
-        """What shows in every epoch."""
-        ...
-
-    def columns(self) -> Mapping[str, str]:
-        """The columns that operators see, with their Spark SQL types."""
-        ...
-
-    def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Feed:
-        """The next rows after `since`; through a transform a slice is a partition of Spark's."""
-        ...
-
-    def end_at(self, now_us: int) -> None:
-        """Give what is there at `now_us` from now on, where rows come without an end."""
-        ...
-
-    def committed(self, until: Offset) -> None:
-        """An epoch that ends at this offset is committed."""
-        ...
-
-    def decide_by(self, columns: Collection[str]) -> None:
-        """These columns alone are read by the operator, and for the time of events."""
-        ...
-
-    def partition_name(self, partition: int) -> str:
-        """What people call a partition; "" where the source is one."""
-        ...
-
-    def shared_path(self) -> str | None:
-        """What of the source tasks must see in a file system; None: Tidegate reads no files."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """A source of a pipeline, and what is known of it."""
-
-    pipeline: str
-    source: Source
-    place: int
-    log: Sequence[LogEntry] = ()
-
-
 def open_input(
     spark: SparkSession, opening: Opening, function: TransformFunction | None = None
 ) -> Input:
@@ -115,90 +42,52 @@ def open_input(
     source, place = opening.source, opening.place
     transform = Transform(sql=source.transform, function=function)
     reader = open_source(source, opening.log, pipeline=opening.pipeline)
-    if reader is not None:
-        return NativeInput(spark=spark, place=place, reader=reader, transform=transform)
-    return TableInput(spark=spark, source=source, place=place, transform=transform)
+    if reader is None:
+        return TableInput(spark=spark, source=source, place=place, transform=transform)
+    if transform.empty:
+        return NativeInput(place=place, reader=reader)
+    return TransformedInput(place=place, reader=reader, spark=spark, transform=transform)
 
 
 @dataclass(kw_only=True)
-class NativeInput:
-    """A source that Tidegate reads itself."""
+class TransformedInput(NativeInput):
+    """A source that Tidegate reads itself, and whose rows Spark transforms."""
 
     spark: SparkSession
-    place: int
-    reader: SourceReader
     transform: Transform
 
     @property
     def traits(self) -> Traits:
-        """See `Input`."""
-        number_column = self.reader.number_column if isinstance(self.reader, Numbered) else None
-        plain = Traits(
-            partitioned=isinstance(self.reader, Partitioned),
-            number_column=number_column if self.transform.empty else None,
-        )
-        if not isinstance(self.reader, Decoding) or self._undecoded is None:
-            return plain
-        return replace(
-            plain,
-            undecoded=self._undecoded if self.transform.empty else None,
-            handed_over=None if self.transform.empty else self._undecoded,
-            undecoded_columns=self.reader.undecoded_columns,
-        )
-
-    @property
-    def _undecoded(self) -> str | None:
-        return self.reader.undecoded if isinstance(self.reader, Decoding) else None
+        """See `Input`; a transform sees no undecoded rows, and may drop any column."""
+        native = super().traits
+        return replace(native, number_column=None, undecoded=None, handed_over=native.undecoded)
 
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""
-        read = self.reader.columns()
-        if self.transform.empty:
-            return read
         made = checked_transform(self.transform, self._rows(()))
         check_gives_rows(made)
         return known_types(made.schema)
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Feed:
         """See `Input`."""
-        polled = self.reader.poll(since, max_rows=max_rows, slices=slices, now_us=now_us)
-        if self.transform.empty or not polled.slices:
-            return Feed(source=self.place, polled=polled)
-        frame = known_columns(self.transform(self._rows(polled.slices)))
-        return Feed(source=self.place, polled=polled, frame=frame)
-
-    def end_at(self, now_us: int) -> None:
-        """See `Input`."""
-        if isinstance(self.reader, Endless):
-            self.reader.end_at(now_us)
-
-    def committed(self, until: Offset) -> None:
-        """See `Input`."""
-        if isinstance(self.reader, Told):
-            self.reader.committed(until)
+        feed = super().poll(since, max_rows=max_rows, slices=slices, now_us=now_us)
+        if not feed.polled.slices:
+            return feed
+        frame = known_columns(self.transform(self._rows(feed.polled.slices)))
+        return replace(feed, frame=frame)
 
     def decide_by(self, columns: Collection[str]) -> None:
         """See `Input`; a transform reads all columns."""
-        if isinstance(self.reader, Decoding) and self.transform.empty:
-            self.reader.decide_by(columns)
-
-    def partition_name(self, partition: int) -> str:
-        """See `Input`."""
-        return self.reader.partition_name(partition) if isinstance(self.reader, Partitioned) else ""
-
-    def shared_path(self) -> str | None:
-        """See `Input`."""
-        return self.reader.shared_path if isinstance(self.reader, OfFiles) else None
 
     def _rows(self, slices: tuple[Slice, ...]) -> DataFrame:
         """The rows of slices as Spark sees them, before the transform."""
         order = ReadOrder(
             slices=slices,
             schema=self._arrow,
-            undecoded=self._undecoded,
+            undecoded=self.undecoded,
             undecoded_columns=tuple(self.traits.undecoded_columns),
         )
-        task = Task("map_task:read_slices", ordered(order))
+        task = Task("frame_tasks:read_slices", pickle.dumps(order))
         return numbered(self.spark, len(slices) or 1).mapInArrow(task, self._schema)
 
     @cached_property

@@ -22,11 +22,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidegate.durability import make_folder
+from tidegate.engine.inputs import Input
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import Pipeline
 from tidegate.spark.entry import Task
-from tidegate.spark.inputs import Input
-from tidegate.spark.job import numbered
+from tidegate.spark.executor import numbered
 from tidegate.spark.session import cores, on_this_machine
 from tidegate.state import SqliteDepot
 from tidegate.state.protocol import Depot

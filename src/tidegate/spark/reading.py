@@ -8,14 +8,16 @@ import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.pipeline import MAIN, Pipeline
+from tidegate.spark.session import spark_session
 from tidegate.targets import FilesWriter, open_target
 from tidegate.targets.reading import read_target
 
 
 def read_with_spark(
-    spark: SparkSession, pipeline: Pipeline, schema: pl.Schema | None = None
+    spark: SparkSession | None, pipeline: Pipeline, schema: pl.Schema | None = None
 ) -> DataFrame:
     """As `read_target`, for Spark: parquet is read by its tasks, any other format by the driver."""
+    spark = spark or spark_session()
     target, name, store = pipeline.target, pipeline.name, pipeline.state_store
     if target.format == "parquet":
         writer = open_target(target, pipeline=name, channel=MAIN)

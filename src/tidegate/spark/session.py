@@ -16,11 +16,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from tidegate.engine.signals import held_back
 from tidegate.errors import ConfigError, Problem, SparkUnavailable
 from tidegate.pipeline import KEY_GROUPS
 from tidegate.spark.class_archive import archive_options
 from tidegate.spark.jvm_output import silence, without_noise
-from tidegate.spark.signals import held_back
 
 OWN_SETTINGS: Mapping[str, str] = {
     # A lost shuffle file makes Spark forget the only executor there is, in this very process.

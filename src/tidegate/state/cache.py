@@ -49,17 +49,22 @@ _KEPT: OrderedDict[tuple[Depot, Entry], _Kept] = OrderedDict()
 """What was used last comes last."""
 
 
-def held_stack(
-    depot: Depot, stacks: Sequence[Sequence[Entry]], shard: int, *, at: At, limit_bytes: int
-) -> Stack[Any]:
-    """The segments of a shard, from the oldest to the newest.
+def held_stacks(
+    depot: Depot,
+    stacks: Sequence[Sequence[Sequence[Entry]]],
+    shard: int,
+    *,
+    at: At,
+    limit_bytes: int,
+) -> list[Stack[Any]]:
+    """The segments of a shard, by operator, from the oldest to the newest.
 
-    `stacks` are those in force, of all shards: what is in none of them is let go. Of the others
-    `limit_bytes` are kept between steps, or the segments of this shard if they alone are more,
-    which the step has in memory in any case.
+    `stacks` are those in force, by operator and shard: what is in none of them is let go. Of the
+    others `limit_bytes` are kept between steps, or the segments of this shard if they alone are
+    more, which the step has in memory in any case.
     """
-    entries = stacks[shard]
-    _drop_superseded(depot, stacks, at)
+    entries = [entry for of_shards in stacks for entry in of_shards[shard]]
+    _drop_superseded(depot, [stack for of_shards in stacks for stack in of_shards], at)
     known = [entry for entry in entries if (depot, entry) in _KEPT]
     missing = [entry for entry in entries if (depot, entry) not in _KEPT]
     for entry in known:
@@ -68,7 +73,10 @@ def held_stack(
     _shrink(limit_bytes - coming, needed=len(known))
     for entry, segment in zip(missing, fetch_segments(depot, missing), strict=True):
         _keep(depot, entry, segment, at)
-    return Stack(tuple(_KEPT[depot, entry].segment for entry in entries))
+    return [
+        Stack(tuple(_KEPT[depot, entry].segment for entry in of_shards[shard]))
+        for of_shards in stacks
+    ]
 
 
 def remember(depot: Depot, entry: Entry, blob: pa.Buffer, *, at: At) -> None:

@@ -37,6 +37,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     end_group: int
 
 
+def entry_of(part: Part, owned: range) -> Entry:
+    """A new segment of the shard that owns these key groups."""
+    return Entry(part=part, first_group=owned.start, end_group=owned.stop)
+
+
 class Stacks(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one operator: for each shard its segments, from the oldest to the newest."""
 

@@ -165,19 +165,33 @@ class EngineChoice:
     restart_each_step: bool = False
 
 
-def _spark(
-    operator: Window | Join, columns: Mapping[str, str], *, max_keys: int | None = None
+def _on(
+    backend: Callable[[], Any],
+    operator: Window | Join,
+    columns: Mapping[str, str],
+    *,
+    max_keys: int | None = None,
 ) -> Engine:
-    """Spark is loaded for those only who ask for it."""
-    module = importlib.import_module("tidegate.testing.spark_engine")
-    engine: Engine = module.SparkEngine(operator, columns, max_keys=max_keys)
+    """Pipelines are loaded for those only who ask for one."""
+    module = importlib.import_module("tidegate.testing.pipeline_engine")
+    engine: Engine = module.PipelineEngine(operator, columns, backend=backend, max_keys=max_keys)
     return engine
+
+
+def _spark() -> Any:
+    session = importlib.import_module("tidegate.spark.session").spark_session()
+    return importlib.import_module("tidegate.spark.backend").SparkBackend(session)
+
+
+def _local() -> Any:
+    return importlib.import_module("tidegate.engine.local").LocalBackend()
 
 
 _ENGINES: Mapping[str, EngineChoice] = {
     "core": EngineChoice(factory=CoreEngine),
     "core-restart": EngineChoice(factory=partial(CoreEngine, shards=3), restart_each_step=True),
-    "spark": EngineChoice(factory=_spark),
+    "local": EngineChoice(factory=partial(_on, _local)),
+    "spark": EngineChoice(factory=partial(_on, _spark)),
 }
 
 

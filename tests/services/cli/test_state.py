@@ -33,8 +33,9 @@ from tidegate import (
     memory_stream,
 )
 from tidegate.cli import app
+from tidegate.engine.recover import open_engine
 from tidegate.eventtime import now_us
-from tidegate.spark.opening import open_engine
+from tidegate.spark.backend import SparkBackend
 from tidegate.state import sqlite_store
 
 if TYPE_CHECKING:
@@ -390,7 +391,7 @@ def test_state_is_shown_as_of_the_last_commit_not_of_the_last_fold(
     pipeline.run(spark=spark)
     changed(folder, "UPDATE tidegate_streaming_state SET state_blob = '{\"windows\":[]}'")
     stream.put(rows.with_columns(pl.lit(NOON + SECOND).alias("at")))
-    engine = open_engine(pipeline, spark, RunSettings())
+    engine = open_engine(pipeline, SparkBackend(spark), RunSettings())
     try:
         engine.run(engine.poll(now_us()))
         (key,) = told("show", folder, "-p", "fresh")["keys"]

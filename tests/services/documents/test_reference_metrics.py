@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tidegate.cli import app
 from tidegate.core import admission
-from tidegate.spark.status import EpochReport, RunStatus, State
+from tidegate.engine.status import EpochReport, RunStatus, State
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,15 +11,16 @@ import pytest
 
 from tests.kafka_broker import KafkaServer
 from tests.services.kafka.topics import Topics
-from tests.unit.spark.test_planning import COLUMNS, TRAITS, window
+from tests.unit.engine.test_plan import COLUMNS, TRAITS, window
 from tidegate import Pipeline, Source, StateStore, Target, Watermark
+from tidegate.engine.executor import map_order
+from tidegate.engine.inputs import Feed
+from tidegate.engine.plan import job_context, plan_of
 from tidegate.sources import kafka_slices
-from tidegate.spark import map_task
-from tidegate.spark.job import Feed, _map_order
-from tidegate.spark.orders import Standing
-from tidegate.spark.planning import plan_of, standing_order
-from tidegate.spark.wire import table_of
 from tidegate.state.library import library_version
+from tidegate.tasks.map_task import map_slices
+from tidegate.tasks.orders import JobContext
+from tidegate.tasks.wire import table_of
 
 RECORDS = [
     b'{"user": "ann", "at": "1970-01-01T00:00:01Z", "page": "/", "more": 1.5}',
@@ -33,7 +34,7 @@ RECORDS = [
 """Of which the first and the fourth are admitted."""
 
 
-def standing(topics: Topics) -> Standing:
+def context(topics: Topics) -> JobContext:
     """A pipeline over them that keeps only what it rejects."""
     memory = Target(format="memory")
     pipeline = Pipeline(
@@ -47,18 +48,20 @@ def standing(topics: Topics) -> Standing:
     )
     found = {"clicks": topics.reader.columns()}
     plan = plan_of(pipeline, found, {"clicks": TRAITS})
-    order = standing_order(plan, shards=2, depot=None, library_version=library_version())  # type: ignore[arg-type]  # nothing is stored
+    nothing: Any = None  # nothing is stored, and all formats are ours
+    order = job_context(
+        plan, shards=2, depot=nothing, library_version=library_version(), open_other=nothing
+    )
     topics.reader.decide_by(order.sources[0].read)
     return order
 
 
-def mapped(order: Standing, topics: Topics) -> list[pa.RecordBatch]:
+def mapped(order: JobContext, topics: Topics) -> list[pa.RecordBatch]:
     """What the tasks of a poll send."""
     polled = topics.poll()
     feed = Feed(source=0, polled=polled)
-    numbers = pa.RecordBatch.from_pydict({"id": [*range(len(polled.tasks or ()))]})
-    plan = _map_order(order.packed, 60_000_000, [feed])
-    return [*map_task.map_slices(pickle.dumps(plan), iter([numbers]))]
+    plan = map_order([feed], 60_000_000)
+    return [*map_slices(order, plan, range(len(plan.tasks)))]
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_rejected_records_come_with_their_headers(
     topics: Topics, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_slices, "_DECODED_AT_ONCE", at_once)
-    sent = mapped(standing(topics), topics)
+    sent = mapped(context(topics), topics)
     assert headers_in(sent) == [f'{{"trace": "{offset}"}}' for offset in [1, 2, 4, 5, 6]] * 2
 
 

@@ -20,9 +20,9 @@ from tests.kafka_broker import KafkaServer
 from tests.services.home import Home, clicks, counted, lasts, sessions, tumbling
 from tests.services.kafka.kafka_topics import opened, seen
 from tidegate import Join, Target, memory_table
+from tidegate.engine.status import EpochReport
 from tidegate.errors import BrokerUnavailable, ConfigError, StateLost
 from tidegate.spark.checking import checked
-from tidegate.spark.status import EpochReport
 from tidegate.targets.kafka_transactions import Transactions
 from tidegate.targets.reading import read_target
 

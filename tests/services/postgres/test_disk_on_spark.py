@@ -19,9 +19,9 @@ from tests.nights import at_night
 from tests.postgres_server import Disk, FileLimit, Place, Server, running_server, small_disk
 from tests.services.home import COUNT, Home, clicks, lasts, sessions
 from tidegate import Aggregation, Pipeline, StateStore, Target
+from tidegate.engine.loop import Run
 from tidegate.errors import StoreUnavailable
 from tidegate.postgres.pool import close_idle
-from tidegate.spark.running import Run
 
 _NOTE = 50_000
 """Bytes of a row, which state keeps: a few epochs need more than is free."""

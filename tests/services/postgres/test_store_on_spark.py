@@ -12,8 +12,8 @@ from tests.faults.processes import wait_for
 from tests.postgres_server import Place, Server
 from tests.services.home import Home, clicks, lasts, sessions
 from tidegate import Join, Pipeline, StateStore
+from tidegate.engine.loop import Run
 from tidegate.errors import StoreUnavailable
-from tidegate.spark.running import Run
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def _second(running: Run) -> int:
 @pytest.fixture
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that take themselves over do not wait for better times."""
-    monkeypatch.setattr("tidegate.spark.running._PAUSE_S", 0.01)
+    monkeypatch.setattr("tidegate.engine.loop._PAUSE_S", 0.01)
 
 
 @pytest.mark.usefixtures("in_a_hurry")

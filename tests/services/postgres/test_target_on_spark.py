@@ -17,9 +17,10 @@ from psycopg import sql
 from tests.postgres_server import Place, Server
 from tests.services.home import MEMORY, Home, Row, clicks, lasts, sessions, tumbling
 from tidegate import ConfigError, Join, Pipeline, RunSettings, StateStore, Target
+from tidegate.engine.recover import open_engine, refuse_targets_of_others
 from tidegate.errors import LostLease, StateLost, TargetRefused
+from tidegate.spark.backend import SparkBackend
 from tidegate.spark.checking import checked
-from tidegate.spark.opening import open_engine, refuse_targets_of_others
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ def test_what_was_in_the_commit_is_not_published_and_becomes_garbage(
         raise StateLost("died behind the commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tidegate.spark.publishing.Publisher.publish", dies)
+        patched.setattr("tidegate.engine.publish.Publisher.publish", dies)
         with pytest.raises(StateLost, match="died"):
             home.run(pipeline)
     assert found(database, f"{SECONDS} FROM results") == [("ann", 0, 1)]
@@ -254,7 +255,7 @@ def test_who_wakes_behind_a_takeover_hears_of_that_and_not_of_parts_that_are_gon
         target=Target(format="postgres", options=options),
         watermark=lasts(0),
     )
-    older = open_engine(pipeline, home.spark, RunSettings(shards=1))
+    older = open_engine(pipeline, SparkBackend(home.spark), RunSettings(shards=1))
     stepped = older.step(older.poll(now_us=0))
     commit = older.store.commit
 
@@ -383,7 +384,7 @@ def test_a_driver_that_slept_before_it_claims_its_table_leaves_it_to_its_success
             publishers.append(found(database, publisher))
 
     publisher = "SELECT run FROM tidegate_streaming_publisher"
-    monkeypatch.setattr("tidegate.spark.opening.refuse_targets_of_others", sleep)
+    monkeypatch.setattr("tidegate.engine.recover.refuse_targets_of_others", sleep)
     with pytest.raises(LostLease, match="another driver has taken pipeline"):
         home.run(pipeline)
     assert found(database, publisher) == publishers[1]
@@ -427,7 +428,7 @@ def _deleted(home: Home, pipeline: Pipeline) -> None:
 
 @pytest.mark.parametrize("taken", [_reset, _deleted])
 @pytest.mark.parametrize(
-    "asleep", ["tidegate.targets.postgres.change_of", "tidegate.spark.opening.refuse_other_places"]
+    "asleep", ["tidegate.targets.postgres.change_of", "tidegate.engine.recover.refuse_other_places"]
 )
 def test_a_driver_that_sleeps_through_a_new_beginning_leaves_the_table_as_it_is(
     home: Home,
@@ -496,7 +497,7 @@ def test_an_epoch_committed_for_elsewhere_is_published_though_the_table_is_besid
 
     try:
         with monkeypatch.context() as patched:
-            patched.setattr("tidegate.spark.publishing.Publisher.publish", dies)
+            patched.setattr("tidegate.engine.publish.Publisher.publish", dies)
             with pytest.raises(StateLost, match="died"):
                 home.run(pipeline(other.url))
         remembered = ("tidegate_streaming_published", "tidegate_streaming_publisher")

@@ -22,8 +22,9 @@ from tidegate import (
     memory_stream,
     memory_table,
 )
-from tidegate.spark.engine import Engine
-from tidegate.spark.opening import open_engine
+from tidegate.engine.epoch import Engine
+from tidegate.engine.recover import open_engine
+from tidegate.spark.backend import SparkBackend
 
 SECOND = 1_000_000
 COUNT = Aggregation(kind="count", output_name="n")
@@ -52,7 +53,7 @@ def opened(folder: Path, spark: SparkSession, window: Window, shards: int = 2) -
         target=Target(format="memory", options={"name": name}),
         state_store=StateStore(url=str(folder)),
     )
-    return open_engine(pipeline, spark, RunSettings(shards=shards))
+    return open_engine(pipeline, SparkBackend(spark), RunSettings(shards=shards))
 
 
 def epoch(
@@ -68,8 +69,8 @@ def epoch(
 
 
 def fold(engine: Engine) -> None:
-    assert engine.last is not None
-    engine.folder.fold(engine.last)
+    assert engine.head.manifest is not None
+    engine.folder.fold(engine.head.manifest)
 
 
 def table(folder: Path) -> dict[str, list[Any]]:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 
 from tests.services.home import Home, clicks, lasts
 from tidegate import Pipeline, StateStore
+from tidegate.engine.executor import EpochOrders
 from tidegate.errors import StateLimitReached
-from tidegate.spark import job
-from tidegate.spark.orders import ShardReport, StepOrder
+from tidegate.spark.executor import SparkExecutor
+from tidegate.tasks.orders import ShardReport
 
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """For each job of an epoch, how it counts keys."""
     found: list[str] = []
-    run = job.run
+    run = SparkExecutor.run
 
-    def recorded(side: job.MapSide, order: StepOrder, shards: int) -> list[ShardReport]:
-        found.append("survey" if order.survey else "count" if order.count_keys else "none")
-        return run(side, order, shards)
+    def recorded(executor: SparkExecutor, orders: EpochOrders) -> Sequence[ShardReport]:
+        step = orders.step
+        found.append("survey" if step.survey else "count" if step.count_keys else "none")
+        return run(executor, orders)
 
-    monkeypatch.setattr(job, "run", recorded)
+    monkeypatch.setattr(SparkExecutor, "run", recorded)
     return found
 
 

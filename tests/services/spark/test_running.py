@@ -24,6 +24,7 @@ from tidegate import (
     memory_table,
     run_streaming_pipeline,
 )
+from tidegate.engine.loop import Run
 from tidegate.errors import (
     AggregateOverflow,
     InMemoryStateWarning,
@@ -31,13 +32,13 @@ from tidegate.errors import (
     PlanChanged,
     StateLimitReached,
 )
-from tidegate.spark.running import Run
+from tidegate.spark.backend import SparkBackend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.spark.running import RunResult
-    from tidegate.spark.status import EpochReport, RunStatus
+    from tidegate.engine.loop import RunResult
+    from tidegate.engine.status import EpochReport, RunStatus
 
 LONG_S = 120
 
@@ -339,7 +340,7 @@ def test_rows_arrive_no_earlier_than_those_before_them_though_the_clock_goes_bac
         return Run(
             pipeline=pipeline,
             settings=RunSettings(max_rows_per_epoch=10, shards=2, **settings),
-            spark=home.spark,
+            backend=lambda: SparkBackend(home.spark),
             clock=lambda: next(clock),
         ).execute()
 
@@ -361,7 +362,7 @@ def test_a_clock_that_is_set_makes_no_source_idle(
     run = Run(
         pipeline=home.pipeline([slow, fast]),
         settings=RunSettings(mode="continuous", poll_interval_ms=1),
-        spark=home.spark,
+        backend=lambda: SparkBackend(home.spark),
         clock=lambda: next(clock),
         steady=lambda: next(room),
     ).start()

@@ -22,9 +22,10 @@ from tests.properties.policies import any_window
 from tests.properties.streams import COLUMNS, Epoch, busy_streams, streams
 from tidegate.pipeline import Join, RunSettings, Window
 from tidegate.sources import GeneratorReader
+from tidegate.spark.backend import SparkBackend
 from tidegate.testing import LocalJoin
 from tidegate.testing.engines import CoreEngine, Sent
-from tidegate.testing.spark_engine import SparkEngine
+from tidegate.testing.pipeline_engine import PipelineEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,10 @@ FEW_JOINS = settings(FEW, max_examples=max(4, FEW.max_examples // 2))
 def test_every_epoch_on_spark_is_that_of_the_core(
     spark: SparkSession, window: Window, stream: list[Epoch], shards: list[int | None]
 ) -> None:
-    ours, core = SparkEngine(window, COLUMNS, shards=3), CoreEngine(window, COLUMNS)
+    ours, core = (
+        PipelineEngine(window, COLUMNS, backend=lambda: SparkBackend(spark), shards=3),
+        CoreEngine(window, COLUMNS),
+    )
     try:
         for epoch, restart in zip(stream[:5], shards, strict=False):
             inputs = [list(epoch.rows)]
@@ -97,7 +101,10 @@ def test_every_epoch_of_a_join_on_spark_is_that_of_the_core(
     shards: list[int | None],
 ) -> None:
     columns = {**join_streams.LEFT, **join_streams.RIGHT}
-    ours, core = SparkEngine(case.join, columns), CoreEngine(case.join, columns)
+    ours, core = (
+        PipelineEngine(case.join, columns, backend=lambda: SparkBackend(spark)),
+        CoreEngine(case.join, columns),
+    )
     try:
         for epoch, restart in zip(stream[:4], shards, strict=False):
             inputs = [list(epoch.left), list(epoch.right)]

@@ -26,8 +26,8 @@ from tidegate.cli.telling import fail, plain, say, say_json, told
 from tidegate.core.watermark import PipelineWatermark, SourceWatermark
 from tidegate.deadletters.listing import Letters
 from tidegate.deadletters.replay import ReplayPlan
+from tidegate.engine.status import RunStatus
 from tidegate.errors import ConfigError, InMemoryStateWarning, Problem
-from tidegate.spark.status import RunStatus
 from tidegate.state.catalog import KeyState
 
 MARKUP = "[red][link=http://evil]"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.unit.spark.examples import epoch
 from tidegate.cli.progress import summary
+from tidegate.engine.loop import RunResult
+from tidegate.engine.status import RunStatus
 from tidegate.pipeline import Pipeline
-from tidegate.spark.running import RunResult
-from tidegate.spark.status import RunStatus
 
 
 def test_a_summary_says_where_rows_went() -> None:

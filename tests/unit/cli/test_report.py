@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tidegate.cli.report import Report, report_html
 from tidegate.core.watermark import PipelineWatermark
-from tidegate.spark.status import EpochReport
+from tidegate.engine.status import EpochReport
 
 S = 1_000_000
 NINE = 1_772_442_000 * S

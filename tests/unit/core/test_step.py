@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from tests.unit.core.samples import Row, at, columns_of, events_of, window
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
-from tidegate.core.events import Events
+from tidegate.core.events import Events, table_of
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Changes, Operator, StepResult, step
@@ -107,7 +107,8 @@ def test_without_rows_and_with_the_watermark_where_it_was_nothing_happens(
 
 
 def sent(result: StepResult) -> tuple[list[Row], list[Row], list[Row]]:
-    return result.sent.to_dicts(), result.retracted.to_dicts(), result.late.to_dicts()
+    late = table_of(result.late)
+    return result.sent.to_dicts(), result.retracted.to_dicts(), late.to_dicts()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,7 +213,7 @@ def assert_same_frames(left: Sequence[pl.DataFrame], right: Sequence[pl.DataFram
 
 def frames_of(result: StepResult) -> list[pl.DataFrame]:
     segment = result.changes.segment or Segment(pl.DataFrame())
-    return [result.sent, result.retracted, result.late, segment.rows]
+    return [result.sent, result.retracted, table_of(result.late), segment.rows]
 
 
 CLOCKS = {

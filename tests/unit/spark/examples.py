@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.core.watermark import PipelineWatermark, SourceWatermark
+from tidegate.engine.status import EpochReport
 from tidegate.eventtime import BEGINNING
-from tidegate.spark.status import EpochReport
 
 NOON_US = 1_767_614_400_000_000
 """2026-01-05, UTC: the watermark."""

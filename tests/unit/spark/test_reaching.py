@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from tidegate import Aggregation, ConfigError, Pipeline, Source, Target, Window
+from tidegate.engine.inputs import NativeInput
 from tidegate.sources.files import FilesReader
-from tidegate.spark.inputs import NativeInput
 from tidegate.spark.reaching import missing_paths, refuse_unseen, shared_places
-from tidegate.spark.transforms import Transform
 from tidegate.state import SqliteDepot
 from tidegate.targets import TargetWriter, open_target
 
@@ -58,8 +57,7 @@ def refused(folder: Path, asked: Asked) -> None:
         assert writer is not None
         writers[channel] = writer
     reader = FilesReader(made.sources[0], ())
-    transform = Transform(sql=None)
-    inputs = {"clicks": NativeInput(spark=None, place=0, reader=reader, transform=transform)}  # type: ignore[arg-type]
+    inputs = {"clicks": NativeInput(place=0, reader=reader)}
     depot = SqliteDepot(folder / "parts")
     refuse_unseen(made, shared_places(made, depot, writers, inputs), asked)
 

@@ -80,7 +80,8 @@ def held(
 ) -> Stack[Any]:
     """The stack of the first of several shards."""
     stacks = [entries, *others]
-    return cache.held_stack(depot, stacks, 0, at=At(1, epoch), limit_bytes=limit_bytes)
+    (stack,) = cache.held_stacks(depot, [stacks], 0, at=At(1, epoch), limit_bytes=limit_bytes)
+    return stack
 
 
 def test_a_segment_is_fetched_once() -> None:
@@ -176,7 +177,7 @@ def test_what_was_not_used_for_longest_is_let_go_at_the_limit() -> None:
     limit_bytes = 2 * heap_bytes(stacks[0][0])
 
     def use(shard: int) -> None:
-        cache.held_stack(depot, stacks, shard, at=At(1, 1), limit_bytes=limit_bytes)
+        cache.held_stacks(depot, [stacks], shard, at=At(1, 1), limit_bytes=limit_bytes)
         assert cache.kept_bytes() <= limit_bytes
 
     for shard in (0, 1, 0, 2, 0, 1):

@@ -25,7 +25,7 @@ from tidegate.cli.report.svg import (
 from tidegate.text import clock_text, count_text, elapsed_text
 
 if TYPE_CHECKING:
-    from tidegate.spark.status import EpochReport
+    from tidegate.engine.status import EpochReport
 
 Attempts = Sequence[Sequence["EpochReport"]]
 """The epochs of each process."""

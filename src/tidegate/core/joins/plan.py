@@ -15,11 +15,11 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, Keys
-from tidegate.core.frames import nulls, taken, unused_name
+from tidegate.core.events import Events, Keys, TurnedAway
+from tidegate.core.frames import nulls, one_type_each, taken, unused_name
 from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
-from tidegate.core.lateness import ORIGINAL_EVENT_TS, Late, Lateness
+from tidegate.core.lateness import ORIGINAL_EVENT_TS, Lateness
 from tidegate.core.segments import KEY_PREFIX, Segment, Units
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen, Readable, Settled
@@ -204,29 +204,8 @@ class Turned:
     """The rows of both sides that enter, and those that do not."""
 
     accepted: tuple[Events, Events]
-    turned_away: tuple[Late, Late]
+    late: tuple[TurnedAway, TurnedAway]
     counts: Mapping[str, int]
-
-    @property
-    def late(self) -> pl.DataFrame:
-        """Rows turned away, and behind their columns side, event time and reason."""
-        columns = pl.concat(
-            one_type_each([late.events.columns for late in self.turned_away]), how="diagonal"
-        )
-        side = [
-            name for late, name in zip(self.turned_away, NAMES, strict=True) for _ in late.sealed
-        ]
-        event_us = np.concatenate([late.events.event_us for late in self.turned_away])
-        sealed = np.concatenate([late.sealed for late in self.turned_away])
-        return columns.with_columns(
-            pl.Series(unused_name("side", columns.columns), side, dtype=pl.String),
-            pl.Series(unused_name("event_us", columns.columns), event_us, dtype=pl.Int64),
-            pl.Series(
-                unused_name("reason", columns.columns),
-                np.where(sealed, "sealed", "late"),
-                dtype=pl.String,
-            ),
-        )
 
 
 def turned(
@@ -241,13 +220,13 @@ def turned(
     accepted, away = [], []
     for side in SIDES:
         entering, gone = plan.sides[side].lateness.part(
-            arrived[side], late[side], sealed[side], reassigned[side], clock
+            arrived[side], late[side], sealed[side], reassigned[side], clock, side=NAMES[side]
         )
         accepted.append(entering)
         away.append(gone)
     return Turned(
         accepted=(accepted[LEFT], accepted[RIGHT]),
-        turned_away=(away[LEFT], away[RIGHT]),
+        late=(away[LEFT], away[RIGHT]),
         counts={
             "accepted": sum(map(len, accepted)),
             "late": sum(map(len, away)),
@@ -281,21 +260,6 @@ def check_rows_per_key(plan: JoinPlan, side: str, keys: Keys, count: Int64s) -> 
         "a transform, or raise the limit"
     )
     raise StateLimitReached("max_state_rows_per_key", int(count[most]), allowed, hint)
-
-
-def one_type_each(tables: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Tables of both sides that can be put below each other: a column that has another type on
-    the other side is told apart by the name of its side.
-    """
-    one, other = (tables[0].schema, tables[-1].schema)
-    apart = [name for name in one if name in other and one[name] != other[name]]
-    if not apart:
-        return list(tables)
-    taken_names = {*one, *other}
-    return [
-        table.rename({name: unused_name(f"{side}_{name}", taken_names) for name in apart})
-        for table, side in zip(tables, NAMES, strict=True)
-    ]
 
 
 def settled(

@@ -20,7 +20,7 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within, search_within
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, Keys, distinct_keys, in_position_order
+from tidegate.core.events import Events, Keys, TurnedAway, distinct_keys, in_position_order
 from tidegate.core.frames import taken
 from tidegate.core.joins.plan import (
     NAMES,
@@ -52,8 +52,8 @@ class Judged:
     keys: Keys
 
     @property
-    def late(self) -> pl.DataFrame:
-        """Rows turned away."""
+    def late(self) -> Sequence[TurnedAway]:
+        """Rows turned away, of each side."""
         return self.turned.late
 
     @property

@@ -17,10 +17,9 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
-from tidegate.core.events import Events, Keys, together
+from tidegate.core.events import Events, Keys, TurnedAway, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
-from tidegate.core.lateness import Late
 from tidegate.core.segments import Units
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Settled
@@ -57,13 +56,13 @@ class Judged:
     row: Int64s
     start_us: Int64s
     keys: Keys
-    turned_away: Late
+    turned_away: TurnedAway
     counts: Mapping[str, int]
 
     @property
-    def late(self) -> pl.DataFrame:
-        """Rows turned away, with the reason."""
-        return self.turned_away.table()
+    def late(self) -> Sequence[TurnedAway]:
+        """Rows turned away."""
+        return (self.turned_away,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,10 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s, is_new
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
-from tidegate.core.events import Events, Keys, together
+from tidegate.core.events import Events, Keys, TurnedAway, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
-from tidegate.core.lateness import Late
 from tidegate.core.segments import Units
 from tidegate.core.stacks import Found, Stack
 from tidegate.core.step import Settled
@@ -81,13 +80,13 @@ class Judged:
     key: Int64s
     keys: Keys
     held: Held
-    turned_away: Late
+    turned_away: TurnedAway
     counts: Mapping[str, int]
 
     @property
-    def late(self) -> pl.DataFrame:
-        """Rows turned away, with the reason."""
-        return self.turned_away.table()
+    def late(self) -> Sequence[TurnedAway]:
+        """Rows turned away."""
+        return (self.turned_away,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

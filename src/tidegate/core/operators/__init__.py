@@ -1,0 +1,1 @@
+"""Operators of every kind, as the engine and its tasks see them."""
