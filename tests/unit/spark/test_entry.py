@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,9 @@ from tidegate.errors import (
 )
 from tidegate.spark import entry
 from tidegate.spark.entry import TaskError, told_error
+from tidegate.spark.native_tasks import Elsewhere, Orders, read_orders
 from tidegate.spark.told_errors import told
+from tidegate.state.protocol import Part
 
 PARTS: dict[type[TidegateError], tuple[Any, ...]] = {
     ConfigError: (
@@ -142,3 +145,66 @@ def test_an_error_of_a_class_that_is_not_ours_is_told_as_what_it_is_of_ours() ->
 
     heard = told_error(told(OfAPlugin("gone"), entry._KEY))
     assert (type(heard), str(heard)) == (LostLease, "gone")
+
+
+# --- orders ----------------------------------------------------------------------------------------
+
+
+class Session:
+    """A session of which only the settings matter, and the job that runs with them."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.conf = SimpleNamespace(
+            set=self.settings.__setitem__, unset=lambda name: self.settings.pop(name, None)
+        )
+
+    def get(self) -> Session:
+        return self
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - as Spark calls it
+        return self.settings.get(name)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    made = Session()
+    monkeypatch.setattr("pyspark.TaskContext", made)
+    return made
+
+
+def test_a_task_finds_the_orders_of_its_run(session: Session) -> None:
+    entry.post_orders(session, "one", b"epoch 7")
+    entry.post_orders(session, "other", b"epoch 1")
+    task = entry.RunTask("native_tasks:step_shard", "one", b"context")
+    assert task._orders() == b"epoch 7"
+    entry.clear_orders(session, "one")
+    with pytest.raises(TidegateError, match="run one has no orders"):
+        task._orders()
+
+
+def test_orders_that_the_driver_did_not_sign_are_not_read(session: Session) -> None:
+    entry.post_orders(session, "one", b"epoch 7")
+    (name, text), *_ = session.settings.items()
+    data = base64.b64decode(text)
+    task = entry.RunTask("native_tasks:step_shard", "one", b"context")
+    for forged in (data[:-1] + b"8", bytes(32) + data[32:], b""):
+        session.settings[name] = base64.b64encode(forged).decode()
+        with pytest.raises(TidegateError, match="are not signed by its driver"):
+            task._orders()
+
+
+def test_large_orders_are_read_from_the_store() -> None:
+    step: Any = None
+    parts: dict[str, bytes] = {}
+
+    class InMemory:
+        def fetch(self, part: Part) -> pa.Buffer:
+            return pa.py_buffer(parts[part.name])
+
+    orders = Orders(map=None, step=step)
+    parts["1-1-a-orders"] = pickle.dumps(orders)
+    part = Part(name="1-1-a-orders", bytes=len(parts["1-1-a-orders"]), checksum=0)
+    depot: Any = InMemory()
+    assert read_orders(pickle.dumps(Elsewhere(part)), depot) == orders
+    assert read_orders(pickle.dumps(orders), depot) == orders
