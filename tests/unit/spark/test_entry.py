@@ -147,7 +147,7 @@ def test_an_error_of_a_class_that_is_not_ours_is_told_as_what_it_is_of_ours() ->
     assert (type(heard), str(heard)) == (LostLease, "gone")
 
 
-# --- orders ----------------------------------------------------------------------------------------
+# --- orders -------------------------------------------------------------------------------------
 
 
 class Session:
