@@ -81,11 +81,6 @@ def post_orders(session: Any, run: str, orders: bytes) -> None:
     session.conf.set(_ORDERS + run, base64.b64encode(signature + orders).decode("ascii"))
 
 
-def clear_orders(session: Any, run: str) -> None:
-    """Take the orders of a run out of the session's settings."""
-    session.conf.unset(_ORDERS + run)
-
-
 def _verified(text: str, key: bytes) -> bytes:
     """The orders that the driver signed; settings of a session can be set by others too."""
     data = base64.b64decode(text)

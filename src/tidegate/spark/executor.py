@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from tidegate.engine.executor import EpochOrders, map_order
 from tidegate.engine.inputs import Feed
 from tidegate.errors import UnreadableSource
-from tidegate.spark.entry import RunTask, Task, clear_orders, post_orders, told_error
+from tidegate.spark.entry import RunTask, Task, post_orders, told_error
 from tidegate.spark.frame_tasks import RowsOrder
 from tidegate.spark.native_tasks import Elsewhere, Orders
 from tidegate.tasks.orders import JobContext, MapOrder, ShardReport, report_of
@@ -77,9 +77,8 @@ class SparkExecutor:
         return [report_of(data) for data in table.column(0).to_pylist()]
 
     def close(self) -> None:
-        """See `Executor`."""
+        """See `Executor`; the session goes with the engine, and the orders with it."""
         self._planner.shutdown(wait=True, cancel_futures=True)
-        clear_orders(self.spark, self._run)
 
     def _plan(self, tasks: int) -> DataFrame:
         """The frame of an epoch that reads slices in so many tasks; the next one is begun."""
