@@ -120,7 +120,7 @@ def target_takes_emit(pipeline: Pipeline) -> Problems:
         return
     sinks = sinks_of(pipeline)
     for place, operator in _windows(pipeline, "id", "emit", "late_data"):
-        if operator.id in sinks and not _sends_once(operator) and operator.emit != "changelog":
+        if operator.id in sinks and not sends_once(operator) and operator.emit != "changelog":
             yield _refused_emit(f"operators[{place}].emit", operator, pipeline.target.format)
 
 
@@ -225,7 +225,8 @@ def _windows(pipeline: Pipeline, *names: str) -> Iterator[tuple[int, Any]]:
             yield from ((place, each) for _, each in readable([operator], *names))
 
 
-def _sends_once(window: Window) -> bool:
+def sends_once(window: Window) -> bool:
+    """Whether each window goes out once, and is never taken back."""
     if window.emit == "on_watermark":
         return window.late_data != "reopen"
     return window.emit in ("on_window_close", "final")

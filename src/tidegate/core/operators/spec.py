@@ -9,7 +9,7 @@ operator is one row in `_KINDS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +18,8 @@ from tidegate.core.joins.compiling import compile_join
 from tidegate.core.step import Operator
 from tidegate.pipeline import BoundJoin, BoundWindow, DataType, Join, Window
 from tidegate.pipeline.join_binding import SIDES
+from tidegate.pipeline.output_watermark import TimeColumns, time_columns
+from tidegate.pipeline.pipeline_rules import sends_once
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
 
 Config: TypeAlias = Window | Join
@@ -64,6 +66,11 @@ class OperatorSpec:
     sends_changes: bool = False
     """Whether results are changes of rows (`op`), and not rows."""
     late_channel: str
+    corrects: bool = False
+    """Whether it sends a row again, or takes it back: a reader must be able to do so too."""
+    time_columns: TimeColumns = field(default_factory=dict)
+    """The columns that a reader may take for event time, the default first, and how far behind
+    the watermark rows may be there."""
 
     @cached_property
     def operator(self) -> Operator[Any, Any]:
@@ -115,6 +122,8 @@ def _window(bound: BoundWindow, producers: Sequence[str]) -> OperatorSpec:
         keeps_positions=any(each.kind in _BY_POSITION for each in window.aggregations),
         sends_changes=window.emit == "changelog",
         late_channel=window.late_channel,
+        corrects=not sends_once(window),
+        time_columns=time_columns(window),
     )
 
 
@@ -138,6 +147,7 @@ def _join(bound: BoundJoin, _: Sequence[str]) -> OperatorSpec:
         keeps_positions=True,
         numbers_rows=True,
         late_channel=join.late_channel,
+        time_columns=time_columns(join),
     )
 
 
