@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -24,12 +24,11 @@ from tidegate.core.step import Operator
 from tidegate.core.watermark import Observation, PipelineWatermark, partition_key
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Join, Window
+from tidegate.pipeline.aggregate_lookup import packages_missing, spec_of
 from tidegate.sources.protocol import Slice
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Entry, Output, Part
 from tidegate.targets.protocol import TargetWriter
-
-_BY_POSITION = ("first", "last", "collect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +97,8 @@ class Standing:
     depot: Depot
     worker_cache_bytes: int
     """How much state a worker keeps in memory between epochs."""
+    aggregate_packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The packages that aggregates come from, with their versions, by kind."""
     writers: Mapping[str, TargetWriter]
     """By channel."""
     channel_schemas: Mapping[str, pl.Schema]
@@ -133,7 +134,7 @@ class Standing:
         """Whether state depends on where in its source a row was, beyond the order of arrival."""
         if isinstance(self.config, Join):
             return True
-        return any(each.kind in _BY_POSITION for each in self.config.aggregations)
+        return any(spec_of(each.kind).keeps_positions for each in self.config.aggregations)
 
     @cached_property
     def packed(self) -> bytes:
@@ -149,6 +150,11 @@ def unpacked(standing: bytes) -> Standing:
         raise TidegateError(
             f"the driver has tidegate {order.library_version}, a worker {library_version()}\n"
             "  hint: install the same version on every machine of the cluster"
+        )
+    if missing := packages_missing(order.aggregate_packages):
+        raise TidegateError(
+            f"a worker has not the aggregates of the driver: {'; '.join(missing)}\n"
+            "  hint: install the same packages on every machine, or give them to Spark as a zip"
         )
     return order
 

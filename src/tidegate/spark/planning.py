@@ -28,7 +28,9 @@ from tidegate.pipeline import (
     Source,
     Target,
     Window,
+    sending_of,
 )
+from tidegate.pipeline.fingerprint import aggregate_packages
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.paths import located
 from tidegate.spark.inputs import Traits
@@ -69,7 +71,7 @@ class Plan:
     @property
     def sends_changes(self) -> bool:
         """Whether results are changes of rows, and not rows."""
-        return isinstance(self.config, Window) and self.config.emit == "changelog"
+        return isinstance(self.config, Window) and sending_of(self.config).as_changes
 
 
 def plan_of(pipeline: Pipeline, found: Found, traits: Mapping[str, Traits] | None = None) -> Plan:
@@ -181,6 +183,7 @@ def standing_order(
     return Standing(
         pipeline=plan.pipeline.name,
         library_version=library_version,
+        aggregate_packages=aggregate_packages(plan.config),
         sources=tuple(
             _source_order(plan, place, inputs) for place in range(len(plan.pipeline.sources))
         ),

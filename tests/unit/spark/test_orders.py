@@ -1,0 +1,58 @@
+"""A worker runs an order only with the library and the packages that the driver has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fix_packages import Packages
+from tests.unit.spark.test_map_task import standing
+from tidegate.errors import TidegateError
+from tidegate.pipeline import Window
+from tidegate.spark.orders import Standing, unpacked
+
+
+def growing(kind: str = "geometric_mean") -> Window:
+    aggregation = {"kind": kind, "input_column": "factor"}
+    return Window.from_dict({"kind": "tumbling", "width_ms": 9, "aggregations": [aggregation]})
+
+
+def of_version(number: str) -> Standing:
+    packages = {"geometric_mean": {"package": "tidegate-geometric-mean", "version": number}}
+    return replace(standing(config=growing()), aggregate_packages=packages)
+
+
+def test_a_worker_of_another_version_of_tidegate_is_refused() -> None:
+    older = replace(standing(), library_version="0.0.1")
+    with pytest.raises(TidegateError, match=r"the driver has tidegate 0\.0\.1, a worker "):
+        unpacked(older.packed)
+
+
+def test_a_worker_with_the_same_packages_is_fine(packages: Packages) -> None:
+    packages.install_geometric_mean()
+    assert unpacked(of_version("1").packed).config == growing()
+
+
+def test_a_worker_without_the_package_is_refused(packages: Packages) -> None:
+    packages.install_geometric_mean()
+    order = of_version("1.").packed
+    packages.uninstall("tidegate-geometric-mean")
+    with pytest.raises(TidegateError) as refused:
+        unpacked(order)
+    assert str(refused.value) == (
+        "a worker has not the aggregates of the driver: aggregate 'geometric_mean', version '1.' "
+        "of package tidegate-geometric-mean: not installed here\n"
+        "  hint: install the same packages on every machine, or give them to Spark as a zip"
+    )
+
+
+def test_a_worker_with_another_version_of_the_package_is_refused(packages: Packages) -> None:
+    packages.install_geometric_mean()
+    with pytest.raises(TidegateError, match="here it is version '1' of package tidegate-geo"):
+        unpacked(of_version("2").packed)
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("sum", False), ("first", True), ("last", True)])
+def test_positions_are_kept_where_an_aggregate_needs_them(kind: str, kept: bool) -> None:
+    assert standing(config=growing(kind)).keeps_positions is kept
