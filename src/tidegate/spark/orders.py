@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -138,8 +138,8 @@ class Standing:
 
     @cached_property
     def packed(self) -> bytes:
-        """The bytes that orders carry."""
-        return pickle.dumps(self)
+        """The bytes that orders carry, without the operator: a worker may lack what makes it."""
+        return pickle.dumps(replace(self))
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ from tests.fix_packages import Packages
 from tests.unit.spark.test_map_task import standing
 from tidegate.errors import TidegateError
 from tidegate.pipeline import Window
-from tidegate.spark.orders import Standing, unpacked
+from tidegate.spark.orders import OperatorInput, Standing, unpacked
 
 
 def growing(kind: str = "geometric_mean") -> Window:
@@ -20,7 +20,8 @@ def growing(kind: str = "geometric_mean") -> Window:
 
 def of_version(number: str) -> Standing:
     packages = {"geometric_mean": {"package": "tidegate-geometric-mean", "version": number}}
-    return replace(standing(config=growing()), aggregate_packages=packages)
+    inputs = (OperatorInput(sources=frozenset([0]), columns={"factor": "double"}),)
+    return replace(standing(config=growing()), inputs=inputs, aggregate_packages=packages)
 
 
 def test_a_worker_of_another_version_of_tidegate_is_refused() -> None:
@@ -36,7 +37,9 @@ def test_a_worker_with_the_same_packages_is_fine(packages: Packages) -> None:
 
 def test_a_worker_without_the_package_is_refused(packages: Packages) -> None:
     packages.install_geometric_mean()
-    order = of_version("1.").packed
+    driver = of_version("1.")
+    assert driver.operator is not None
+    order = driver.packed
     packages.uninstall("tidegate-geometric-mean")
     with pytest.raises(TidegateError) as refused:
         unpacked(order)
