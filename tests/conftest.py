@@ -21,9 +21,10 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-pytest_plugins = ["tests.fix_kafka", "tests.fix_postgres", "tests.fix_spark"]
+pytest_plugins = ["tests.fix_kafka", "tests.fix_packages", "tests.fix_postgres", "tests.fix_spark"]
 
 pytest.register_assert_rewrite(
+    "tidegate.testing.aggregate_contract",
     "tidegate.testing.contracts",
     "tidegate.testing.depot_contract",
     "tidegate.testing.reset_contract",

@@ -12,10 +12,13 @@ from scripts.reference.kinds import kinds
 from scripts.reference.mistakes import error
 from scripts.reference.names import name
 from scripts.reference.options import source_options, target_options
+from scripts.reference.tables import aggregates, emit_strategies
 
 BLOCKS: Final[Mapping[str, Block]] = {
+    "aggregates": aggregates,
     "command-list": command_list,
     "commands": commands,
+    "emit-strategies": emit_strategies,
     "error": error,
     "exit-codes": exit_codes,
     "keys": keys,

@@ -63,7 +63,7 @@ def type_text(name: str, schema: Mapping[str, Any]) -> str:
     >>> type_text("group_by", {"anyOf": [{"type": "string"}, {"type": "array", "items": {}}]})
     'text or list'
     """
-    return listed([_one_type(name, each) for each in _some(schema)])
+    return listed([*dict.fromkeys(_one_type(name, each) for each in _some(schema))])
 
 
 def _some(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -10,7 +10,6 @@ soon as the watermark reaches `due_us`. A row that went out at once has `due_us`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -18,10 +17,9 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.eventtime import BEGINNING, FOREVER
+from tidegate.pipeline import Moment
 
 AT_ONCE = BEGINNING
-
-Moment = Literal["changed", "closed", "forgotten", "every"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from tidegate.pipeline import (
     Source,
     Target,
 )
+from tidegate.pipeline.fingerprint import aggregate_packages
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.paths import located
 from tidegate.state.protocol import Depot
@@ -196,6 +197,11 @@ def job_context(
     return JobContext(
         pipeline=plan.pipeline.name,
         library_version=library_version,
+        aggregate_packages={
+            kind: package
+            for spec in plan.operators
+            for kind, package in aggregate_packages(spec.config).items()
+        },
         sources=tuple(
             _source_order(plan, place, source) for place, source in enumerate(plan.pipeline.sources)
         ),

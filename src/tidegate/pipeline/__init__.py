@@ -7,8 +7,11 @@ A value is right once it exists: whatever is wrong with it is reported at once, 
 reads a clock, a file or the network.
 """
 
+from tidegate.pipeline.aggregate_lookup import AggregationKind, aggregate_result
+from tidegate.pipeline.aggregates import AggregateSpec
 from tidegate.pipeline.binding import BoundAggregation, BoundWindow, Columns, bind, check_columns
-from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
+from tidegate.pipeline.datatypes import DataType
+from tidegate.pipeline.emit_strategies import Emit, LateData, Moment, sending_of
 from tidegate.pipeline.fingerprint import changes
 from tidegate.pipeline.join import Join, JoinKind, JoinType, Side
 from tidegate.pipeline.join_binding import BoundJoin, bind_join, check_join_columns
@@ -19,7 +22,7 @@ from tidegate.pipeline.source import ARRIVAL, Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
 from tidegate.pipeline.watermark import Watermark
-from tidegate.pipeline.window import Aggregation, Emit, LateData, Window, WindowKind
+from tidegate.pipeline.window import Aggregation, Window, WindowKind
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS, SYSTEM_COLUMNS
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "ORIGINAL_EVENT_TS",
     "REJECTED",
     "SYSTEM_COLUMNS",
+    "AggregateSpec",
     "Aggregation",
     "AggregationKind",
     "BoundAggregation",
@@ -41,6 +45,7 @@ __all__ = [
     "JoinKind",
     "JoinType",
     "LateData",
+    "Moment",
     "Pipeline",
     "RunSettings",
     "Side",
@@ -56,4 +61,5 @@ __all__ = [
     "changes",
     "check_columns",
     "check_join_columns",
+    "sending_of",
 ]

@@ -9,14 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline.datatypes import (
-    LONG,
-    STRING,
-    TIMESTAMP,
-    AggregationKind,
-    DataType,
-    aggregate_result,
-)
+from tidegate.pipeline.aggregate_lookup import aggregate_result, spec_of
+from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType
+from tidegate.pipeline.emit_strategies import sending_of
 from tidegate.pipeline.fieldtypes import FrozenMapping
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.paths import located
@@ -63,7 +58,7 @@ class BoundWindow:
             schema["session_id"] = LONG
         schema |= {each.aggregation.output_name: each.result_type for each in self.aggregations}
         schema["revision"] = LONG
-        if self.window.emit == "changelog":
+        if sending_of(self.window).as_changes:
             schema["op"] = STRING
         return schema
 
@@ -148,11 +143,11 @@ class _Reader:
     def inputs(self, window: Window) -> Iterator[Problem]:
         """Each aggregate can take what it reads."""
         for place, each in readable(window.aggregations, "kind", "input_column"):
-            if each.kind != "count" and each.input_column is not None:
+            if spec_of(each.kind).takes is not None and each.input_column is not None:
                 problems = self._taken(each.kind, each.input_column)
                 yield from located(problems, f"aggregations[{place}].input_column")
 
-    def _taken(self, kind: AggregationKind, name: str) -> list[Problem]:
+    def _taken(self, kind: str, name: str) -> list[Problem]:
         found, problems = self._find(name)
         if found is None:
             return problems

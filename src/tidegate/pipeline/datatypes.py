@@ -1,4 +1,4 @@
-"""The types of columns, by their Spark SQL names, and what each aggregate makes of them.
+"""The types of columns, by their Spark SQL names.
 
 A type is written as in Spark SQL (`bigint` and `long` are one type) and always printed
 in one way, so that equal types have equal text: that text is part of the fingerprint.
@@ -8,24 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from tidegate.errors import ConfigError, Problem
-
-AggregationKind = Literal[
-    "count",
-    "count_col",
-    "sum",
-    "min",
-    "max",
-    "avg",
-    "first",
-    "last",
-    "count_distinct",
-    "collect",
-]
 
 MAX_PRECISION: Final = 38
 """Decimals have at most this many digits, in Spark as here."""
@@ -135,70 +121,6 @@ STRING: Final = DataType("string")
 TIMESTAMP: Final = DataType("timestamp")
 
 
-def aggregate_result(kind: AggregationKind, input_type: DataType | None) -> DataType:
-    """Give the type of an aggregate over `input_type` (None for `count`, which has no column).
-
-    Raises `ConfigError` with one problem, its place left empty, where the aggregate
-    cannot take the type.
-
-    >>> str(aggregate_result("sum", DataType.parse("decimal(12,2)")))
-    'decimal(22,2)'
-    """
-    if kind == "count":
-        return LONG
-    if input_type is None:
-        raise _refused("no column", f"a column for {kind}", "give input_column")
-    return _RESULTS[kind](kind, input_type)
-
-
-def _counted(kind: str, input_type: DataType) -> DataType:
-    if kind == "count_distinct" and not input_type.scalar:
-        raise _not_taken(kind, input_type, "a column of single values")
-    return LONG
-
-
-def _summed(kind: str, input_type: DataType) -> DataType:
-    if not input_type.numeric:
-        raise _not_taken(kind, input_type, "a column of numbers")
-    if input_type.decimal:
-        return _widened(input_type, digits=10, behind_point=0)
-    return LONG if input_type.integral else DOUBLE
-
-
-def _averaged(kind: str, input_type: DataType) -> DataType:
-    if not input_type.numeric:
-        raise _not_taken(kind, input_type, "a column of numbers")
-    return _widened(input_type, digits=4, behind_point=4) if input_type.decimal else DOUBLE
-
-
-def _picked(kind: str, input_type: DataType) -> DataType:
-    if not input_type.scalar:
-        raise _not_taken(kind, input_type, "a column of single values")
-    return input_type
-
-
-def _collected(kind: str, input_type: DataType) -> DataType:
-    return DataType("array", element=_picked(kind, input_type))
-
-
-_RESULTS: Final[dict[str, Callable[[str, DataType], DataType]]] = {
-    "count_col": _counted,
-    "count_distinct": _counted,
-    "sum": _summed,
-    "avg": _averaged,
-    "min": _picked,
-    "max": _picked,
-    "first": _picked,
-    "last": _picked,
-    "collect": _collected,
-}
-
-
-def _widened(decimal: DataType, *, digits: int, behind_point: int) -> DataType:
-    precision = min(MAX_PRECISION, (decimal.precision or 0) + digits)
-    return DataType("decimal", precision, min(MAX_PRECISION, (decimal.scale or 0) + behind_point))
-
-
 def _check_digits(precision: int | None, scale: int | None) -> None:
     if precision is None or scale is None:
         raise _refused("decimal", "a precision and a scale, as in decimal(12,2)")
@@ -206,20 +128,6 @@ def _check_digits(precision: int | None, scale: int | None) -> None:
         raise _refused(
             f"decimal({precision},{scale})", "decimal(p,s) with 1 <= p <= 38 and 0 <= s <= p"
         )
-
-
-def _not_taken(kind: str, input_type: DataType, expected: str) -> ConfigError:
-    others = [name for name in _RESULTS if name != kind and _takes(name, input_type)]
-    hint = f"{input_type} columns can be used with {', '.join(others)}"
-    if kind in ("sum", "avg"):
-        hint = f"cast the column to a number in the source's transform; {hint}"
-    return _refused(str(input_type), f"{expected} for {kind}", hint)
-
-
-def _takes(kind: str, input_type: DataType) -> bool:
-    if kind in ("sum", "avg"):
-        return input_type.numeric
-    return input_type.scalar or kind == "count_col"
 
 
 def _unknown(text: str) -> ConfigError:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.binding import BoundWindow
+from tidegate.pipeline.emit_strategies import sending_of
 from tidegate.pipeline.graph import Bound, bound_operators, inputs_of, sinks_of
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import BoundJoin
@@ -21,14 +24,6 @@ from tidegate.text import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
-
-_EMIT: Final = {
-    "on_watermark": "once, when its lateness is over",
-    "on_window_close": "once, when its lateness is over",
-    "final": "once, when its lateness is over; late rows are gone",
-    "on_update": "in each epoch that changed it, as it is then",
-    "changelog": "as its changes, in rows with op (+I, -U, +U, -D)",
-}
 
 
 def explained(pipeline: Pipeline) -> str:
@@ -206,14 +201,14 @@ def _session(window: Window) -> str:
 
 
 def _aggregation(each: Aggregation) -> str:
-    if each.kind == "count":
+    spec, value_of = spec_of(each.kind), partial(getattr, each)
+    if spec.takes is None:
         return "number of rows"
-    detail = {
-        "count_distinct": f", {each.mode}"
-        + (f", at most {each.max_distinct}" if each.max_distinct else ""),
-        "collect": f", at most {each.max_values}",
-    }.get(each.kind, "")
-    return f"{each.kind}({each.input_column}){detail}"
+    options = "".join(
+        f", {'at most ' if option.bound else ''}{value_of(option.name)}"
+        for option in spec.active(value_of)
+    )
+    return f"{each.kind}({each.input_column}){options}"
 
 
 def _late(window: Window) -> str:
@@ -234,12 +229,7 @@ def _fate(window: Window) -> str:
 
 
 def _emit(window: Window) -> str:
-    if window.emit == "every":
-        period = duration_text(window.every_ms or 0)
-        return f"every {period} of event time if it changed, when it closes and when it is over"
-    if window.emit == "on_watermark" and window.late_data == "reopen":
-        return "when it closes, and again whenever late rows change it"
-    return _EMIT[window.emit]
+    return sending_of(window).text.format(every=duration_text(window.every_ms or 0))
 
 
 def _state(pipeline: Pipeline, bound: Mapping[str, Bound]) -> Iterator[str]:

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegate.pipeline.aggregate_lookup import identities
+from tidegate.pipeline.aggregates import OPTIONS
 from tidegate.pipeline.binding import BoundWindow, Columns
 from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
 from tidegate.pipeline.join import Join
@@ -135,8 +137,24 @@ def _operator(
     operator: Window | Join, inputs: tuple[str, ...], bound: Bound | None
 ) -> dict[str, Any]:
     if isinstance(operator, Join):
-        return _join(operator, bound if isinstance(bound, BoundJoin) else None)
-    return _window(operator, inputs, bound if isinstance(bound, BoundWindow) else None)
+        fields = _join(operator, bound if isinstance(bound, BoundJoin) else None)
+    else:
+        fields = _window(operator, inputs, bound if isinstance(bound, BoundWindow) else None)
+    packages = aggregate_packages(operator)
+    return {**fields, PACKAGES: packages} if packages else fields
+
+
+PACKAGES: Final = "aggregate_packages"
+"""The key of an operator under which the packages of its aggregates stand."""
+
+
+def aggregate_packages(operator: Window | Join) -> dict[str, Mapping[str, str]]:
+    """The packages that aggregates of an operator come from, with their versions, by kind."""
+    if isinstance(operator, Join):
+        aggregations = [*operator.left_aggregations, *operator.right_aggregations]
+    else:
+        aggregations = [*operator.aggregations]
+    return identities(each.kind for each in aggregations)
 
 
 def _join(join: Join, bound: BoundJoin | None) -> dict[str, Any]:
@@ -153,7 +171,7 @@ def _join(join: Join, bound: BoundJoin | None) -> dict[str, Any]:
     return {**fields, "on": [*join.on]}
 
 
-_BOUNDS: Final = {"max_distinct", "max_values"}
+_BOUNDS: Final = {name for name, option in OPTIONS.items() if option.bound}
 
 
 def _window(window: Window, inputs: tuple[str, ...], bound: BoundWindow | None) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline.aggregate_lookup import aggregate_result
 from tidegate.pipeline.binding import BoundAggregation, Columns, bound_aggregation, column_type
 from tidegate.pipeline.conditions import parse
-from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType, aggregate_result
+from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType
 from tidegate.pipeline.fieldtypes import FrozenMapping
 from tidegate.pipeline.join import Join, Side
 from tidegate.pipeline.join_rules import JOIN_COLUMNS, SESSION_COLUMNS

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import Problem
 from tidegate.pipeline.binding import Columns, check_columns, columns_used
+from tidegate.pipeline.emit_strategies import EMIT_STRATEGIES, sending_of
 from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import check_join_columns
@@ -120,7 +121,7 @@ def target_takes_emit(pipeline: Pipeline) -> Problems:
         return
     sinks = sinks_of(pipeline)
     for place, operator in _windows(pipeline, "id", "emit", "late_data"):
-        if operator.id in sinks and not sends_once(operator) and operator.emit != "changelog":
+        if operator.id in sinks and not sending_of(operator).append_only:
             yield _refused_emit(f"operators[{place}].emit", operator, pipeline.target.format)
 
 
@@ -225,19 +226,16 @@ def _windows(pipeline: Pipeline, *names: str) -> Iterator[tuple[int, Any]]:
             yield from ((place, each) for _, each in readable([operator], *names))
 
 
-def sends_once(window: Window) -> bool:
-    """Whether each window goes out once, and is never taken back."""
-    if window.emit == "on_watermark":
-        return window.late_data != "reopen"
-    return window.emit in ("on_window_close", "final")
-
-
 def _refused_emit(at: str, window: Window, target: str) -> Problem:
-    reopens = " with late_data='reopen'" if window.emit == "on_watermark" else ""
+    reopens = " with late_data='reopen'" if EMIT_STRATEGIES[window.emit].reopening else ""
+    fit = [each for each in EMIT_STRATEGIES.values() if each.sending.append_only]
     return Problem(
         at,
         f"{window.emit!r}{reopens}, which may send a window again, to {target}, which only appends",
-        "'on_watermark' without late_data='reopen', 'on_window_close', 'final' or 'changelog'",
+        listed(
+            f"{each.name!r}" + (" without late_data='reopen'" if each.reopening else "")
+            for each in sorted(fit, key=lambda each: each.sending.as_changes)
+        ),
         f"targets that take {window.emit!r}{reopens}: postgres or delta with mode='upsert', "
         "kafka with options.key, memory, console",
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
+from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.binding import BoundWindow
 from tidegate.pipeline.datatypes import DataType
 from tidegate.pipeline.join import Join
@@ -27,9 +29,6 @@ _BOOKKEEPING_BYTES: Final = 60
 """Key hash and group, bounds, closing and sending times, revision, flags."""
 _WAITING_BYTES: Final = 41
 """Key hash, event time and position, until when it waits, whether it has matched."""
-_PLACE_BYTES: Final = 24
-"""Event time and position, which `first` and `last` are decided by."""
-_SKETCH_BYTES: Final = 16_384
 
 
 def bytes_per_window(window: Window, bound: BoundWindow | None) -> int:
@@ -53,24 +52,18 @@ def bytes_per_row(join: Join, bound: BoundJoin | None) -> tuple[int, int]:
 def growing_parts(window: Window) -> Iterator[str]:
     """Say what comes on top as a window takes rows."""
     for each in window.aggregations:
-        if each.kind == "count_distinct" and each.mode == "approx":
-            yield f"{each.output_name}: up to {_SKETCH_BYTES:,} bytes more"
-        if each.kind == "count_distinct" and each.mode == "exact":
-            yield f"{each.output_name}: up to {each.max_distinct:,} values more"
-        if each.kind == "collect":
-            yield f"{each.output_name}: up to {each.max_values:,} values more"
+        spec, value_of = spec_of(each.kind), partial(getattr, each)
+        bounds = [value_of(option.name) for option in spec.active(value_of) if option.bound]
+        for bound in bounds:
+            yield f"{each.output_name}: up to {bound:,} values more"
+        if spec.grows_bytes and not bounds:
+            yield f"{each.output_name}: up to {spec.grows_bytes:,} bytes more"
 
 
 def _aggregate_sizes(window: Window, bound: BoundWindow | None) -> Iterator[int]:
     types = bound.types_read if bound else {}
     for each in window.aggregations:
-        read = _size(types.get(each.input_column or ""))
-        if each.kind in ("first", "last"):
-            yield read + _PLACE_BYTES
-        elif each.kind in ("min", "max"):
-            yield read
-        else:
-            yield 16 if each.kind in ("sum", "avg") else 8
+        yield spec_of(each.kind).bytes_held(_size(types.get(each.input_column or "")))
 
 
 def _size(kind: DataType | None) -> int:

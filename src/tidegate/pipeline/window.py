@@ -7,23 +7,20 @@ computes with.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tidegate.eventtime import FOREVER, us_of_ms
 from tidegate.pipeline import window_rules
-from tidegate.pipeline.datatypes import AggregationKind
+from tidegate.pipeline.aggregate_lookup import AggregationKind, spec_of
+from tidegate.pipeline.aggregates import AggregateSpec
+from tidegate.pipeline.emit_strategies import Emit, LateData
 from tidegate.pipeline.fieldtypes import DERIVED, DurationMs, Name, Names, OffsetMs, PositiveMs
 from tidegate.pipeline.names import PlainName
 from tidegate.pipeline.validation import Rule, Value
 
 WindowKind = Literal["session", "tumbling", "hopping"]
-LateData = Literal["drop", "reopen", "side_output", "dlq", "reassign"]
-Emit = Literal["on_watermark", "on_window_close", "on_update", "changelog", "final", "every"]
-
-DEFAULT_MAX_DISTINCT: Final = 100_000
-DEFAULT_MAX_VALUES: Final = 10_000
 
 
 class Aggregation(Value):
@@ -48,13 +45,15 @@ class Aggregation(Value):
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Name the result, and fill in the settings that its kind has."""
         done = dict(fields)
-        if done.get("kind") == "count_distinct":
-            _fill(done, "mode", "approx")
-        if done.get("kind") == "count_distinct" and done.get("mode") == "exact":
-            _fill(done, "max_distinct", DEFAULT_MAX_DISTINCT)
-        if done.get("kind") == "collect":
-            _fill(done, "max_values", DEFAULT_MAX_VALUES)
-        return _with_output_name(done)
+        spec = spec_of(done["kind"]) if "kind" in done else None
+        for option in spec.options if spec else ():
+            if option.applies(done.get) and done.get(option.name, option.default) is None:
+                done[option.name] = option.default
+        if done.get("output_name", "") is None:
+            done.pop("output_name")
+            if name := _output_name(spec, done.get("input_column")):
+                done["output_name"] = name
+        return done
 
 
 class Window(Value):
@@ -165,17 +164,7 @@ def _us(ms: int | None) -> int | None:
     return None if ms is None else us_of_ms(ms)
 
 
-def _fill(fields: dict[str, Any], name: str, value: Any) -> None:
-    if fields.get(name, value) is None:
-        fields[name] = value
-
-
-def _with_output_name(fields: dict[str, Any]) -> Mapping[str, Any]:
-    if fields.get("output_name", "") is not None:
-        return fields
-    kind, column = fields.get("kind"), fields.get("input_column")
-    if kind == "count":
-        return {**fields, "output_name": "count"}
-    if kind and column:
-        return {**fields, "output_name": f"{kind}_{column}"}
-    return {name: value for name, value in fields.items() if name != "output_name"}
+def _output_name(spec: AggregateSpec | None, column: str | None) -> str | None:
+    if spec is None or (spec.takes is not None and not column):
+        return None
+    return spec.name if spec.takes is None else f"{spec.name}_{column}"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, get_args
 
 from tidegate.errors import Problem
-from tidegate.pipeline.masking import shown
-from tidegate.pipeline.validation import readable
+from tidegate.pipeline.aggregate_lookup import spec_of
+from tidegate.pipeline.aggregates import AGGREGATES, OPTIONS
+from tidegate.pipeline.emit_strategies import EMIT_STRATEGIES, LateData
+from tidegate.pipeline.masking import listed, shown
+from tidegate.pipeline.validation import Rule, readable
 
 if TYPE_CHECKING:
     from tidegate.pipeline.window import Aggregation, Window
@@ -27,42 +31,34 @@ Problems = Iterator[Problem]
 def column_fits_kind(aggregation: Aggregation) -> Problems:
     """`count` counts rows, every other kind needs a column."""
     kind, column = aggregation.kind, aggregation.input_column
-    if kind == "count" and column is not None:
+    takes = spec_of(kind).takes
+    if takes is None and column is not None:
         hint = "use kind='count_col' to count the rows where the column is not NULL"
-        yield Problem("input_column", shown(column), "no column for count", hint)
-    if kind != "count" and column is None:
+        yield Problem("input_column", shown(column), f"no column for {kind}", hint)
+    if takes is not None and column is None:
         hint = "name it, or use kind='count' to count rows"
         yield Problem("input_column", "nothing", f"the column that {kind} reads", hint)
 
 
-def mode_fits_kind(aggregation: Aggregation) -> Problems:
-    """Only `count_distinct` has a mode."""
-    if aggregation.mode is not None and aggregation.kind != "count_distinct":
-        hint = "remove it, or use kind='count_distinct'"
-        yield Problem("mode", shown(aggregation.mode), f"no mode for {aggregation.kind}", hint)
+def option_fits_kind(name: str, aggregation: Aggregation) -> Problems:
+    """An option is there only for the kinds that have it, and beside the options it goes with."""
+    value, option = getattr(aggregation, name), OPTIONS[name]
+    if value is None:
+        return
+    kind, value_of = aggregation.kind, partial(getattr, aggregation)
+    if name in [each.name for each in spec_of(kind).active(value_of)]:
+        return
+    expected = f"no {name} for {kind}"
+    if option.only_with is not None:
+        other, needed = option.only_with
+        of = next(each.name for each in AGGREGATES.values() if option in each.options)
+        expected = f"{name} only for {of} with {other}={needed!r}"
+    yield Problem(name, shown(value), expected, f"remove it, or {option.instead}")
 
 
-def max_distinct_fits_kind(aggregation: Aggregation) -> Problems:
-    """Only an exact `count_distinct` has to remember values and needs a bound for them."""
-    exact = aggregation.kind == "count_distinct" and aggregation.mode == "exact"
-    if aggregation.max_distinct is not None and not exact:
-        expected = "max_distinct only for count_distinct with mode='exact'"
-        hint = "remove it, or count exactly with kind='count_distinct', mode='exact'"
-        yield Problem("max_distinct", shown(aggregation.max_distinct), expected, hint)
-
-
-def max_values_fits_kind(aggregation: Aggregation) -> Problems:
-    """Only `collect` keeps values."""
-    if aggregation.max_values is not None and aggregation.kind != "collect":
-        found, hint = shown(aggregation.max_values), "remove it, or use kind='collect'"
-        yield Problem("max_values", found, f"no max_values for {aggregation.kind}", hint)
-
-
-AGGREGATION: Final = (
+AGGREGATION: Final[tuple[Rule, ...]] = (
     column_fits_kind,
-    mode_fits_kind,
-    max_distinct_fits_kind,
-    max_values_fits_kind,
+    *(partial(option_fits_kind, name) for name in OPTIONS),
 )
 
 
@@ -235,23 +231,25 @@ def reassign_has_a_limit(window: Window) -> Problems:
         yield Problem("max_lateness_ms", str(limit), expected, hint)
 
 
-def every_has_a_period(window: Window) -> Problems:
-    """`every_ms` is needed by `emit = "every"`, and by nothing else."""
-    if window.emit == "every" and window.every_ms is None:
-        hint = "every_ms=10_000 sends each changed window every 10 s of event time"
-        yield Problem("every_ms", "nothing", "a period for emit='every'", hint)
-    if window.emit != "every" and window.every_ms is not None:
-        hint = "remove it, or use emit='every'"
-        expected = f"no every_ms for emit={window.emit!r}"
-        yield Problem("every_ms", str(window.every_ms), expected, hint)
+def emit_has_what_it_needs(window: Window) -> Problems:
+    """An option of a strategy, such as `every_ms`, is needed by it, and by nothing else."""
+    for strategy in EMIT_STRATEGIES.values():
+        for name, need in strategy.needs.items():
+            value, named = getattr(window, name), f"emit={strategy.name!r}"
+            if window.emit == strategy.name and value is None:
+                yield Problem(name, "nothing", f"{need.expected} for {named}", need.hint)
+            if window.emit != strategy.name and value is not None:
+                expected = f"no {name} for emit={window.emit!r}"
+                yield Problem(name, str(value), expected, f"remove it, or use {named}")
 
 
-def final_drops_late_rows(window: Window) -> Problems:
-    """Under `final` late rows are counted and gone."""
-    if window.emit == "final" and window.late_data in ("side_output", "dlq", "reassign"):
-        expected = "late_data='drop' or 'reopen' with emit='final'"
-        hint = "emit='on_window_close' sends each window once, too, and keeps the late rows"
-        yield Problem("late_data", shown(window.late_data), expected, hint)
+def emit_takes_late_data(window: Window) -> Problems:
+    """Some strategies cannot be combined with some late policies."""
+    strategy = EMIT_STRATEGIES[window.emit]
+    if window.late_data in strategy.refuses:
+        policies = [each for each in get_args(LateData) if each not in strategy.refuses]
+        expected = f"late_data={listed(map(repr, policies))} with emit={strategy.name!r}"
+        yield Problem("late_data", shown(window.late_data), expected, strategy.instead)
 
 
 WINDOW: Final = (
@@ -273,8 +271,8 @@ WINDOW: Final = (
     output_names_are_not_keys,
     original_time_needs_reassign,
     reassign_has_a_limit,
-    every_has_a_period,
-    final_drops_late_rows,
+    emit_has_what_it_needs,
+    emit_takes_late_data,
 )
 
 

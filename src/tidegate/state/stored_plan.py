@@ -24,7 +24,8 @@ from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Operator
 from tidegate.errors import ConfigError, StateFormatError
 from tidegate.pipeline import DataType, Join, Window, bind, bind_join
-from tidegate.pipeline.fingerprint import VERSION
+from tidegate.pipeline.aggregate_lookup import packages_missing
+from tidegate.pipeline.fingerprint import PACKAGES, VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,19 @@ def stored_operator(plan: Mapping[str, Any] | None) -> StoredOperator:
         raise StateFormatError(f"{found}, this version of Tidegate reads version {VERSION}")
     try:
         ((name, fields),) = plan["operators"].items()
+        _check_packages(fields.get(PACKAGES, {}))
         return _join(name, fields) if "on" in fields else _window(name, fields)
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateFormatError(f"the stored plan is not readable: {error}") from error
+
+
+def _check_packages(packages: Mapping[str, Mapping[str, str]]) -> None:
+    """State can be read only by the aggregates that wrote it."""
+    if missing := packages_missing(packages):
+        raise StateFormatError(
+            f"the state was written with other aggregates: {'; '.join(missing)}\n"
+            "  hint: install the package in that version to look into the state"
+        )
 
 
 def _window(name: str, fields: Mapping[str, Any]) -> StoredOperator:
@@ -79,12 +90,14 @@ def _window(name: str, fields: Mapping[str, Any]) -> StoredOperator:
     )
 
 
-_OF_PLANS = ("types", "aggregations", "output_order", "inputs")
+_OF_PLANS = ("types", "aggregations", "output_order", "inputs", PACKAGES)
 """What a plan says of a window in other words than a user does."""
 
 
 def _join(name: str, fields: Mapping[str, Any]) -> StoredOperator:
-    join = Join.from_dict({"id": name, **{k: v for k, v in fields.items() if k != "types"}})
+    join = Join.from_dict(
+        {"id": name, **{k: v for k, v in fields.items() if k not in ("types", PACKAGES)}}
+    )
     left, right = fields["types"]["left"], fields["types"]["right"]
     operator: Any = compile_join(join, left, right)
     return StoredOperator(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ import polars as pl
 from tidegate.core.operators.spec import OperatorSpec
 from tidegate.core.watermark import Observation, PipelineWatermark, partition_key
 from tidegate.errors import TidegateError
+from tidegate.pipeline.aggregate_lookup import packages_missing
 from tidegate.sources.protocol import Slice
 from tidegate.state.library import library_version
 from tidegate.state.protocol import Depot, Entry, Output, Part
@@ -94,6 +95,8 @@ class JobContext:
     depot: Depot
     worker_cache_bytes: int
     """How much state a worker keeps in memory between epochs."""
+    aggregate_packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The packages that aggregates come from, with their versions, by kind."""
     writers: Mapping[str, TargetWriter]
     """By channel."""
     channel_schemas: Mapping[str, pl.Schema]
@@ -124,6 +127,11 @@ def unpacked(context: bytes) -> JobContext:
         raise TidegateError(
             f"the driver has tidegate {found.library_version}, a worker {library_version()}\n"
             "  hint: install the same version on every machine of the cluster"
+        )
+    if missing := packages_missing(found.aggregate_packages):
+        raise TidegateError(
+            f"a worker lacks aggregates of the driver: {'; '.join(missing)}\n"
+            "  hint: install the same packages on every machine, or give them to Spark as a zip"
         )
     return found
 

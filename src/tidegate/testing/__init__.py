@@ -6,12 +6,22 @@
 All times in a case are in ms; whatever is not built is skipped and says so, nothing else is.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tidegate.core.local import LocalJoin, LocalRun
 from tidegate.testing.engines import Engine, EngineFactory, Sent
 from tidegate.testing.kinds import run_scenario
 from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult, load_scenarios
 
+if TYPE_CHECKING:
+    from tidegate.testing.aggregate_contract import AggregateCase, AggregateContract
+
 __all__ = [
+    "AggregateCase",
+    "AggregateContract",
     "Engine",
     "EngineFactory",
     "LocalJoin",
@@ -23,3 +33,10 @@ __all__ = [
     "load_scenarios",
     "run_scenario",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load contracts only for tests: they need pytest and hypothesis."""
+    if name in ("AggregateCase", "AggregateContract"):
+        return getattr(importlib.import_module("tidegate.testing.aggregate_contract"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,9 @@ from typing import Any
 from msgspec import UNSET
 
 from tidegate.errors import ScenarioError
-from tidegate.pipeline import ORIGINAL_EVENT_TS, Join, Window
+from tidegate.pipeline import ORIGINAL_EVENT_TS, Aggregation, Join, Window, sending_of
+from tidegate.pipeline.aggregate_lookup import spec_of
+from tidegate.pipeline.datatypes import STRING
 from tidegate.testing.compare import row_mismatches, value_mismatches
 from tidegate.testing.engines import EVENT_US, Engine, EngineChoice, Row, Sent
 from tidegate.testing.forms import ms_of
@@ -27,8 +29,6 @@ from tidegate.testing.scenario import Scenario, ScenarioResult, StepResult
 OPERATIONS = {"+I": "insert", "-U": "update_before", "+U": "update_after", "-D": "delete"}
 _TAKEN_BACK = ("-U", "-D")
 _TO_SIDE_OUTPUT = ("side_output", "dlq")
-_ONCE = ("on_window_close", "final")
-_KINDS_THAT_KEEP_VALUES = ("min", "max", "first", "last", "collect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ def _row_mismatches(
     window = case.operator
     if not as_sent or case.clock.mode != "per_record" or isinstance(window, Join):
         return as_sent
-    if window.emit == "changelog":
+    if sending_of(window).as_changes:
         return as_sent
     at_end = _written(left_at_end(taken, window), case)
     return as_sent if row_mismatches(where, expected, at_end) else []
@@ -224,10 +224,7 @@ def left_at_end(taken: Taken, window: Window) -> list[Row]:
 
 def out_after(sent: Iterable[Sent], window: Window) -> list[Row]:
     """List what a target holds: every row where a window is sent once, else the last of each."""
-    once = window.emit in _ONCE
-    if once or (window.emit == "on_watermark" and window.late_data != "reopen"):
-        return _rows(sent)
-    return _table(sent, window)
+    return _rows(sent) if sending_of(window).once else _table(sent, window)
 
 
 def _table(sent: Iterable[Sent], window: Window) -> list[Row]:
@@ -265,7 +262,7 @@ def _written_windows(rows: Iterable[Row], case: OperatorCase, window: Window) ->
     kept = {
         each.output_name: each.input_column
         for each in window.aggregations
-        if each.kind in _KINDS_THAT_KEEP_VALUES and each.input_column is not None
+        if each.input_column is not None and _gives_values(each)
     }
     origins = {name: case.columns[name] for name in window.group_by}
     origins |= {name: case.columns[of] for name, of in kept.items() if of in case.columns}
@@ -277,6 +274,12 @@ def _written_windows(rows: Iterable[Row], case: OperatorCase, window: Window) ->
         as_given |= {name: _in_ms(row[name]) for name in instants if name in row}
         written.append(as_given | {"op": OPERATIONS[row["op"]]} if "op" in row else as_given)
     return written
+
+
+def _gives_values(aggregation: Aggregation) -> bool:
+    """Whether a result is values of the column: of texts a text, or a list of them."""
+    result = spec_of(aggregation.kind).result(STRING)
+    return result is not None and STRING in (result, result.element)
 
 
 def _late_row(row: Row, case: OperatorCase) -> Row:

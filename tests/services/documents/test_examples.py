@@ -24,8 +24,10 @@ ROOT = Path(__file__).parents[3] / "examples"
 LOCAL = ROOT / "click_sessions"
 """Windows over frames that somebody holds, without Spark: there is nothing to put into a file."""
 NOTEBOOKS = ROOT / "notebook"
+PACKAGE = ROOT / "geometric_mean"
+"""Without Spark too; `tests/unit/test_example_package.py` runs it with its package."""
 EXAMPLES = sorted(
-    path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS)
+    path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS, PACKAGE)
 )
 
 BY_PYTHON = ROOT / "sessions_from_files"

@@ -25,7 +25,7 @@ from tests.unit.core.samples import (
     table,
     window,
 )
-from tidegate.core.collections import EXACT_VALUES
+from tidegate.core.aggregates.collections import EXACT_VALUES
 from tidegate.core.local import LocalRun
 from tidegate.errors import StateLimitReached
 from tidegate.pipeline import Window

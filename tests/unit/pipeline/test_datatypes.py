@@ -1,22 +1,18 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
 
 import pytest
 
 from tests.unit.pipeline.examples import problems_of
 from tidegate.errors import Problem
-from tidegate.pipeline.datatypes import AggregationKind, DataType, aggregate_result
+from tidegate.pipeline.datatypes import DataType
 
 SCALARS = [
     *("boolean", "byte", "short", "int", "long", "float", "double", "decimal(12,2)"),
     *("string", "binary", "date", "timestamp", "timestamp_ntz"),
 ]
 NUMBERS = ["byte", "short", "int", "long", "float", "double", "decimal(12,2)"]
-KINDS: list[AggregationKind] = [
-    *("count_col", "sum", "min", "max", "avg", "first", "last", "count_distinct", "collect"),
-]
 
 
 def test_a_canonical_type_is_printed_as_it_is_read() -> None:
@@ -89,56 +85,3 @@ def test_predicates_sort_the_types() -> None:
         "temporal": ["date", "timestamp", "timestamp_ntz"],
         "not groupable": ["float", "double", "array<int>"],
     }
-
-
-def test_count_needs_no_column() -> None:
-    assert str(aggregate_result("count", None)) == "long"
-
-
-def test_every_other_aggregate_needs_a_column() -> None:
-    for kind in KINDS:
-        problem = Problem("", "no column", f"a column for {kind}", "give input_column")
-        assert problems_of(partial(aggregate_result, kind, None)) == (problem,)
-
-
-def test_an_aggregate_gives_the_type_that_spark_gives() -> None:
-    longs = dict.fromkeys(("byte", "short", "int", "long"), "long")
-    same = {each: each for each in SCALARS}
-    sums = {"float": "double", "double": "double", "decimal(30,5)": "decimal(38,5)"}
-    means = {each: "double" for each in NUMBERS if "decimal" not in each}
-    expected: dict[AggregationKind, dict[str, str]] = {
-        "count_col": dict.fromkeys([*SCALARS, "array<int>"], "long"),
-        "count_distinct": dict.fromkeys(SCALARS, "long"),
-        "sum": longs | sums | {"decimal(12,2)": "decimal(22,2)"},
-        "avg": means | {"decimal(12,2)": "decimal(16,6)", "decimal(38,36)": "decimal(38,38)"},
-        "min": same,
-        "max": same,
-        "first": same,
-        "last": same,
-        "collect": {each: f"array<{each}>" for each in SCALARS},
-    }
-    assert expected == {
-        kind: {read: str(aggregate_result(kind, DataType.parse(read))) for read in types}
-        for kind, types in expected.items()
-    }
-
-
-def refused(kind: AggregationKind, read: str) -> Problem:
-    (problem,) = problems_of(lambda: aggregate_result(kind, DataType.parse(read)))
-    return problem
-
-
-def test_only_numbers_can_be_added_up() -> None:
-    kinds: tuple[AggregationKind, ...] = ("sum", "avg")
-    for kind, read in product(kinds, [each for each in SCALARS if each not in NUMBERS]):
-        problem = refused(kind, read)
-        assert (problem.found, problem.expected) == (read, f"a column of numbers for {kind}")
-        assert "count_col, count_distinct, min, max, first, last, collect" in problem.hint
-
-
-def test_arrays_can_only_be_counted() -> None:
-    for kind in KINDS:
-        if kind != "count_col":
-            problem = refused(kind, "array<long>")
-            assert problem.found == "array<long>"
-            assert problem.hint.endswith("array<long> columns can be used with count_col")

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.fix_packages import Packages
 from tidegate.core.compiling import compile_window
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.segments import Segment
@@ -158,6 +159,41 @@ def test_a_field_of_a_later_version_is_told() -> None:
     fields = pipeline(window=TUMBLING).fingerprint_fields({"clicks": COLUMNS})
     fields["operators"]["window"]["spin"] = "left"
     with pytest.raises(StateFormatError, match="spin"):
+        stored_operator(fields)
+
+
+GROWTH = {"kind": "geometric_mean", "input_column": "score"}
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        {"window": {**TUMBLING, "aggregations": [COUNT, GROWTH]}},
+        {"join": {**JOINS[-1], "right_aggregations": [GROWTH]}},
+    ],
+)
+def test_a_plan_with_an_aggregate_of_a_package_needs_the_package(
+    operator: dict[str, Any], packages: Packages
+) -> None:
+    packages.install_geometric_mean()
+    made = pipeline(**operator)
+    assert stored(made).config == made.operators[0]
+    fields = made.fingerprint_fields({each.name: COLUMNS for each in made.sources})
+    packages.uninstall("tidegate-geometric-mean")
+    with pytest.raises(StateFormatError) as told:
+        stored_operator(fields)
+    assert str(told.value) == (
+        "the state was written with other aggregates: aggregate 'geometric_mean', version '1' "
+        "of package tidegate-geometric-mean: not installed here\n"
+        "  hint: install the package in that version to look into the state"
+    )
+
+
+@pytest.mark.parametrize("found", [5, ["x"], {"x": 5}, {"x": {}}, {"x": {"version": "1"}}])
+def test_packages_of_a_plan_that_make_no_sense_are_told(found: Any) -> None:
+    fields = pipeline(window=TUMBLING).fingerprint_fields({"clicks": COLUMNS})
+    fields["operators"]["window"]["aggregate_packages"] = found
+    with pytest.raises(StateFormatError, match="the stored plan is not readable"):
         stored_operator(fields)
 
 

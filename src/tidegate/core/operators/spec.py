@@ -16,10 +16,10 @@ from typing import Any, Final, TypeAlias
 from tidegate.core.compiling import compile_window
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.step import Operator
-from tidegate.pipeline import BoundJoin, BoundWindow, DataType, Join, Window
+from tidegate.pipeline import BoundJoin, BoundWindow, DataType, Join, Window, sending_of
+from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.join_binding import SIDES
 from tidegate.pipeline.output_watermark import TimeColumns, time_columns
-from tidegate.pipeline.pipeline_rules import sends_once
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
 
 Config: TypeAlias = Window | Join
@@ -29,7 +29,6 @@ Bound: TypeAlias = BoundWindow | BoundJoin
 
 _KEPT: Final = ("side_output", "dlq")
 """The policies under which late rows go to a channel."""
-_BY_POSITION: Final = ("first", "last", "collect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +118,10 @@ def _window(bound: BoundWindow, producers: Sequence[str]) -> OperatorSpec:
         keys=tuple(window.group_by),
         schema=bound.output_schema,
         identity=(*window.group_by, "session_id" if session else "window_start"),
-        keeps_positions=any(each.kind in _BY_POSITION for each in window.aggregations),
-        sends_changes=window.emit == "changelog",
+        keeps_positions=any(spec_of(each.kind).keeps_positions for each in window.aggregations),
+        sends_changes=sending_of(window).as_changes,
         late_channel=window.late_channel,
-        corrects=not sends_once(window),
+        corrects=sending_of(window).corrects_itself,
         time_columns=time_columns(window),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tidegate.core.aggregates import Aggregate, Part
+from tidegate.core.aggregates.protocol import Aggregate, Part
 from tidegate.core.arrays import Int64s, is_new, spans, stable_argsort
 from tidegate.core.emission import Emission
 from tidegate.core.events import Events, Keys, distinct_keys

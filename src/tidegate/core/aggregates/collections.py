@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
-from tidegate.core.aggregates import Part
+from tidegate.core.aggregates.protocol import Call, Part
 from tidegate.core.arrays import Int64s, is_new, order_within
 from tidegate.core.frames import nulls
 from tidegate.core.grouping import Grouped, NameKey, list_lengths, lists_of
@@ -146,6 +146,14 @@ class ExactDistinct:
     def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """The count."""
         return pl.Series(list_lengths(part["values"]))
+
+
+def distinct_of(call: Call) -> ApproximateDistinct | ExactDistinct:
+    """A distinct count in the mode that the user chose."""
+    options = call.aggregation
+    if options.mode == "exact":
+        return ExactDistinct(call.column, call.dtype, options.max_distinct or 0)
+    return ApproximateDistinct(call.column)
 
 
 @dataclass(frozen=True, slots=True)

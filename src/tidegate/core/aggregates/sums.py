@@ -17,7 +17,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.core.aggregates import Count, Part
+from tidegate.core.aggregates.protocol import Call, Part
+from tidegate.core.aggregates.simple import Count
 from tidegate.core.grouping import (
     Grouped,
     NameKey,
@@ -173,6 +174,23 @@ class Mean:
             name = f"decimal({self.precision},{self.scale})"
             raise AggregateOverflow(self.total.column, name_key(too_large[0]), name)
         return pl.Series(pc.cast(mean, pa.decimal128(self.precision, self.scale)))
+
+
+def sum_of(call: Call) -> FloatSum | ExactSum:
+    """The sum over a column of numbers."""
+    given = call.input_type
+    if given is not None and given.decimal:
+        return ExactSum(call.column, digits=call.result_type.precision or 38, scale=given.scale)
+    return ExactSum(call.column) if given is not None and given.integral else FloatSum(call.column)
+
+
+def mean_of(call: Call) -> Mean:
+    """A mean of integers adds doubles, as Spark does; one of decimals has all 38 digits."""
+    given, result = call.input_type, call.result_type
+    if given is None or not given.decimal:
+        return Mean(FloatSum(call.column))
+    total = ExactSum(call.column, digits=38, scale=given.scale)
+    return Mean(total, precision=result.precision, scale=result.scale)
 
 
 def _added(left: pl.Series, right: pl.Series) -> pl.Series:

@@ -1,21 +1,14 @@
-"""Aggregates: what a window knows of its rows.
-
-    events -> lift -> partial -> combine -> partial ... -> lower -> value
-
-An aggregate is a monoid over *partials*, a few columns of state each. `lift` makes partials
-of groups of rows, `combine` joins partials pairwise, `lower` reads the value. Combining in
-any order and grouping gives the same value (floats: but for rounding). NULLs are skipped; an
-aggregate that saw nothing but NULLs is NULL (counts 0, collections empty).
-"""
+"""Counts, extremes, and the values at either end: one or a few numbers for each window."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from tidegate.core.aggregates.protocol import Part
 from tidegate.core.arrays import Bools, Int64s, is_new
 from tidegate.core.grouping import (
     Grouped,
@@ -25,30 +18,6 @@ from tidegate.core.grouping import (
     reduced_by_polars,
     valid_counts,
 )
-
-Part = dict[str, pl.Series]
-"""The columns of some partials by their short names: `{"sum": ..., "n": ...}`."""
-
-
-class Aggregate(Protocol):
-    """One aggregate over one column, as a monoid."""
-
-    @property
-    def parts(self) -> dict[str, pl.DataType]:
-        """The columns of a partial."""
-        ...
-
-    def lift(self, rows: Grouped) -> Part:
-        """The partial of each group."""
-        ...
-
-    def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
-        """The partials of the nth on the left and the nth on the right together."""
-        ...
-
-    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
-        """The value of each partial."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
