@@ -10,6 +10,7 @@ from tidegate.pipeline.datatypes import DataType
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.window import Window
+from tidegate.text import number_text
 
 _BYTES: Final = {
     "boolean": 1,
@@ -54,11 +55,11 @@ def growing_parts(window: Window) -> Iterator[str]:
     """Say what comes on top as a window takes rows."""
     for each in window.aggregations:
         if each.kind == "count_distinct" and each.mode == "approx":
-            yield f"{each.output_name}: up to {_SKETCH_BYTES:,} bytes more"
+            yield f"{each.output_name}: up to {number_text(_SKETCH_BYTES)} bytes more"
         if each.kind == "count_distinct" and each.mode == "exact":
-            yield f"{each.output_name}: up to {each.max_distinct:,} values more"
+            yield f"{each.output_name}: up to {number_text(each.max_distinct or 0)} values more"
         if each.kind == "collect":
-            yield f"{each.output_name}: up to {each.max_values:,} values more"
+            yield f"{each.output_name}: up to {number_text(each.max_values or 0)} values more"
 
 
 def _aggregate_sizes(window: Window, bound: BoundWindow | None) -> Iterator[int]:
