@@ -11,16 +11,21 @@ from scripts.reference.filling import Block
 from scripts.reference.kinds import kinds
 from scripts.reference.mistakes import error
 from scripts.reference.names import name
+from scripts.reference.numbers import counts, epoch_line, fields, numbers
 from scripts.reference.options import source_options, target_options
 
 BLOCKS: Final[Mapping[str, Block]] = {
     "command-list": command_list,
     "commands": commands,
+    "counts": counts,
+    "epoch-line": epoch_line,
     "error": error,
     "exit-codes": exit_codes,
+    "fields": fields,
     "keys": keys,
     "kinds": kinds,
     "name": name,
+    "numbers": numbers,
     "source-options": source_options,
     "target-options": target_options,
 }

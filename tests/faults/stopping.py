@@ -11,6 +11,7 @@ import psutil
 from tests.faults.operators import SETTINGS
 from tests.faults.processes import runs, wait_for
 from tidegate.pipeline import Pipeline, RunSettings
+from tidegate.spark.listeners import EpochFunction, Listeners
 from tidegate.spark.running import Run
 from tidegate.spark.status import EpochReport
 
@@ -26,7 +27,9 @@ def run_until(spark: SparkSession, pipeline: Pipeline, epoch: int, **settings: A
             run.stop()
 
     made = RunSettings(**{**SETTINGS, **settings})
-    run = Run(pipeline=pipeline, settings=made, spark=spark, on_epoch=stop)
+    run = Run(
+        pipeline=pipeline, settings=made, spark=spark, listeners=Listeners((EpochFunction(stop),))
+    )
     run.execute()
 
 

@@ -160,7 +160,8 @@ class Pipeline(Value):
     def run(self, **settings: Any) -> RunResult:
         """Run on Spark to the end of the input, or until SIGINT or SIGTERM.
 
-        `settings` are those of `RunSettings`, and `spark`: the session to use.
+        `settings` are those of `RunSettings`, and `spark`: the session to use, `listeners`: what
+        follows the run, and `on_epoch`: a function that gets the report of each epoch.
         """
         return _engine().run(self, **settings)  # type: ignore[no-any-return]
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,19 +29,21 @@ from tidegate.errors import (
     TidegateError,
     telling_line,
 )
-from tidegate.eventtime import ClockJumps, now_us, steady_us
+from tidegate.eventtime import ClockJumps, known_us, now_us, steady_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.datatypes import DataType
 from tidegate.spark.engine import Engine, Planned
 from tidegate.spark.inputs import TransformFunction
 from tidegate.spark.layout import bytes_of, rows_of
-from tidegate.spark.notebook import live_line, result_html, result_text, with_line
+from tidegate.spark.listeners import EpochFunction, EpochLog, Listener, Listeners
+from tidegate.spark.notebook import lines_below_cells, result_html, result_text
 from tidegate.spark.opening import open_engine
 from tidegate.spark.reading import read_with_spark
 from tidegate.spark.session import epoch_session, spark_session
 from tidegate.spark.signals import answered_by
-from tidegate.spark.status import EpochReport, RunProgress, RunStatus, State, known_us
+from tidegate.spark.status import EpochReport, RunProgress, RunStatus, State
 from tidegate.targets.reading import read_target
+from tidegate.text import elapsed_text
 
 logger = logging.getLogger("tidegate")
 
@@ -109,7 +112,7 @@ class Run:
     spark: SparkSession
     """As it was when the run began: what takes over after a failure computes the same."""
     function: TransformFunction | None = None
-    on_epoch: Callable[[EpochReport], None] | None = None
+    listeners: Listeners = field(default_factory=Listeners)
     clock: Callable[[], int] = now_us
     steady: Callable[[], int] = steady_us
     """A clock that nobody sets."""
@@ -122,8 +125,6 @@ class Run:
     _error: BaseException | None = field(default=None, init=False)
     _progress: RunProgress = field(init=False)
     _opened: bool = field(default=False, init=False)
-    _of_caller: Exception | None = field(default=None, init=False)
-    """What `on_epoch` raised: nothing of ours, and taking over again does not help."""
     _thread: threading.Thread | None = field(default=None, init=False)
     _signal: int | None = field(default=None, init=False)
     _columns: Mapping[str, DataType] = field(default_factory=dict, init=False)
@@ -177,20 +178,21 @@ class Run:
         return self
 
     def _in_thread(self) -> None:
-        try:
+        with suppress(BaseException):  # `execute` keeps it for who waits
             self.execute()
-        except BaseException as error:
-            self._error = error
 
     def execute(self) -> RunResult:
         """Run in this thread, to the end."""
         try:
             self._until_end()
-        except BaseException:
-            self._state = "failed"
+        except BaseException as error:
+            self._error, self._state = error, "failed"
+            self.listeners.ended(self.status(), None)
             raise
         self._state = "ended"
-        return self.result()
+        result = self.result()
+        self.listeners.ended(self.status(), result)
+        return result
 
     def _until_end(self) -> None:
         failures = 0
@@ -200,8 +202,6 @@ class Run:
                 self._once()
             except Exception as error:
                 if isinstance(error, TidegateError) and not isinstance(error, _MAY_PASS):
-                    raise
-                if error is self._of_caller:
                     raise
                 if not self._opened and not isinstance(error, TargetClaimed):
                     raise  # it was never opened: that will not get better
@@ -242,7 +242,9 @@ class Run:
         try:
             while not self._stopping.is_set():
                 if by_us := jumps.since_last(self.clock(), self.steady()):
-                    logger.warning("the clock of this machine was set by %.1f s", by_us / 1e6)
+                    how = "forwards" if by_us > 0 else "back"
+                    by = elapsed_text(abs(by_us))
+                    logger.warning("the clock of this machine was set %s by %s", how, by)
                     engine.clock_set(by_us)
                 if not planned.empty or engine.moves(planned):
                     planned = self._step(engine, planned, beside)
@@ -288,16 +290,10 @@ class Run:
         return True
 
     def _took(self, report: EpochReport) -> None:
+        self._state = "running"
         self._progress.took(report)
         self._epochs.append(report)
-        words = {"pipeline": self.pipeline.name, "epoch": report.epoch, **report.counts}
-        logger.info("epoch committed", extra={"watermark_us": report.watermark_us, **words})
-        if self.on_epoch is not None:
-            try:
-                self.on_epoch(report)
-            except Exception as error:
-                self._of_caller = error
-                raise
+        self.listeners.epoch(report, self.status())
 
 
 def start(
@@ -305,17 +301,13 @@ def start(
     *,
     spark: SparkSession | None = None,
     function: TransformFunction | None = None,
-    on_epoch: Callable[[EpochReport], None] | None = None,
+    listeners: Sequence[Listener] = (),
+    on_epoch: Callable[[EpochReport], object] | None = None,
     **settings: Any,
 ) -> Run:
     """Run a pipeline in the background; `settings` are those of `RunSettings`."""
-    return Run(
-        pipeline=pipeline,
-        settings=RunSettings(**settings),
-        spark=epoch_session(spark or spark_session()),
-        function=function,
-        on_epoch=on_epoch,
-    ).start()
+    followed = _followed_by(listeners, on_epoch)
+    return _begun(pipeline, spark, function, followed, settings).start()
 
 
 def run(
@@ -323,20 +315,40 @@ def run(
     *,
     spark: SparkSession | None = None,
     function: TransformFunction | None = None,
-    on_epoch: Callable[[EpochReport], None] | None = None,
+    listeners: Sequence[Listener] = (),
+    on_epoch: Callable[[EpochReport], object] | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run a pipeline to its end; SIGINT and SIGTERM finish the epoch and end the run.
 
     In a notebook a line below the cell says how far it is.
     """
-    with live_line(pipeline.name) as line:
-        running = Run(
+    followed = _followed_by((*lines_below_cells(), *listeners), on_epoch)
+    running = _begun(pipeline, spark, function, followed, settings)
+    with answered_by(running.stop):
+        return running.execute()
+
+
+def _followed_by(
+    listeners: Sequence[Listener], on_epoch: Callable[[EpochReport], object] | None
+) -> Listeners:
+    last = () if on_epoch is None else (EpochFunction(on_epoch),)
+    return Listeners((EpochLog(), *listeners, *last))
+
+
+def _begun(
+    pipeline: Pipeline,
+    spark: SparkSession | None,
+    function: TransformFunction | None,
+    listeners: Listeners,
+    settings: Mapping[str, Any],
+) -> Run:
+    """A run that listeners know of, with the session as it is now."""
+    with listeners.starting(RunStatus(pipeline=pipeline.name)):
+        return Run(
             pipeline=pipeline,
             settings=RunSettings(**settings),
             spark=epoch_session(spark or spark_session()),
             function=function,
-            on_epoch=with_line(line, on_epoch),
+            listeners=listeners,
         )
-        with answered_by(running.stop):
-            return running.execute()
