@@ -11,6 +11,7 @@ from scripts.reference.filling import Block
 from scripts.reference.kinds import kinds
 from scripts.reference.mistakes import error
 from scripts.reference.names import name
+from scripts.reference.numbers import counts, epoch_line, fields, numbers
 from scripts.reference.options import source_options, target_options
 from scripts.reference.tables import aggregates, emit_strategies
 
@@ -19,11 +20,15 @@ BLOCKS: Final[Mapping[str, Block]] = {
     "command-list": command_list,
     "commands": commands,
     "emit-strategies": emit_strategies,
+    "counts": counts,
+    "epoch-line": epoch_line,
     "error": error,
     "exit-codes": exit_codes,
+    "fields": fields,
     "keys": keys,
     "kinds": kinds,
     "name": name,
+    "numbers": numbers,
     "source-options": source_options,
     "target-options": target_options,
 }

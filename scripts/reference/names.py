@@ -34,7 +34,8 @@ def _called(found: Any) -> str:
         return _fenced(_signature(found, found.__name__))
     if issubclass(found, Value):
         return _fenced(filled_call(found.__name__, ["*", *_keywords(found)]))
-    if is_dataclass(found) or len(inspect.signature(found).parameters) == 0:
+    protocol = getattr(found, "_is_protocol", False)
+    if is_dataclass(found) or protocol or len(inspect.signature(found).parameters) == 0:
         return ""
     return _fenced(_signature(found.__init__, found.__name__))
 

@@ -77,6 +77,11 @@ def plus(instant_us: int, duration_us: int) -> int:
     return max(BEGINNING, min(FOREVER, instant_us + duration_us))
 
 
+def known_us(watermark_us: int) -> int | None:
+    """A watermark; None before there is one."""
+    return None if watermark_us == BEGINNING else watermark_us
+
+
 def iso_text(value: Any) -> Any:
     """A `datetime`, as Python and TOML have them, as the ISO text that it is; others as they are.
 

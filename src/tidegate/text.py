@@ -74,13 +74,31 @@ def bytes_text(count: int) -> str:
     return f"{count} bytes"
 
 
+def number_text(number: float) -> str:
+    """A number without a unit, such as a rate, as a whole one.
+
+    >>> number_text(2_000), number_text(1_777.8)
+    ('2,000', '1,778')
+    """
+    return f"{round(number):,}"
+
+
+def share_text(share: float) -> str:
+    """A part of 1, in percent.
+
+    >>> share_text(0.256)
+    '26%'
+    """
+    return f"{share:.0%}"
+
+
 def count_text(count: int, nouns: str) -> str:
     """A number with its noun, which is given as a plural.
 
     >>> count_text(1, "keys"), count_text(2_000, "windows")
     ('1 key', '2,000 windows')
     """
-    return f"{count:,} {nouns.removesuffix('s') if count == 1 else nouns}"
+    return f"{number_text(count)} {nouns.removesuffix('s') if count == 1 else nouns}"
 
 
 def clock_text(instant_us: int) -> str:

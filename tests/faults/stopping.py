@@ -10,6 +10,7 @@ import psutil
 
 from tests.faults.operators import SETTINGS
 from tests.faults.processes import runs, wait_for
+from tidegate.engine.listeners import EpochFunction, Listeners
 from tidegate.engine.loop import Run
 from tidegate.engine.status import EpochReport
 from tidegate.pipeline import Pipeline, RunSettings
@@ -27,7 +28,12 @@ def run_until(spark: SparkSession, pipeline: Pipeline, epoch: int, **settings: A
             run.stop()
 
     made = RunSettings(**{**SETTINGS, **settings})
-    run = Run(pipeline=pipeline, settings=made, backend=lambda: SparkBackend(spark), on_epoch=stop)
+    run = Run(
+        pipeline=pipeline,
+        settings=made,
+        backend=lambda: SparkBackend(spark),
+        listeners=Listeners((EpochFunction(stop),)),
+    )
     run.execute()
 
 

@@ -26,10 +26,14 @@ def test_workers_that_end_between_epochs_cost_time_only(
 ) -> None:
     expected = undisturbed()
 
+    lost: list[int] = []
+
     def lose(result: EpochReport) -> None:
         end_workers()
+        lost.append(result.epoch)
 
-    pipeline_of(tmp_path).run(spark=spark, shards=2, on_epoch=lose, **SETTINGS)
+    result = pipeline_of(tmp_path).run(spark=spark, shards=2, on_epoch=lose, **SETTINGS)
+    assert lost == [each.epoch for each in result.epochs]
     assert_same(outcome(tmp_path), expected)
 
 

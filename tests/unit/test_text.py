@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+import tidegate
 from tidegate.eventtime import FOREVER
 from tidegate.text import bytes_text, count_text, duration_text, elapsed_text, instant_text
 
@@ -51,3 +57,29 @@ def test_an_instant_that_no_calendar_has_is_a_number() -> None:
 
 def test_one_of_something_is_singular() -> None:
     assert (count_text(1, "keys"), count_text(0, "keys")) == ("1 key", "0 keys")
+
+
+SOURCES = Path(tidegate.__file__).parent
+OF_A_NUMBER = re.compile(r"[,%]|\.\d+[a-z]$|[efgn]$")
+"""Ends of format specifications that make a text for people of a number or a time."""
+OF_A_DRAWING = "cli/report/svg.py"
+"""Its numbers are places in a picture."""
+
+
+def formats(path: Path) -> Iterator[str]:
+    """What a module does that `tidegate.text` is for."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+            spec = ast.unparse(node.format_spec)[2:-1]
+            if OF_A_NUMBER.search(spec):
+                yield f"{node.lineno}: {spec}"
+        if isinstance(node, ast.Constant) and re.search(r"%\.[0-3][efg]", repr(node.value)):
+            yield f"{node.lineno}: {node.value!r}"
+        if isinstance(node, ast.Attribute) and node.attr == "strftime":
+            yield f"{node.lineno}: strftime"
+
+
+def test_nothing_else_writes_numbers_and_times_for_people() -> None:
+    modules = {str(path.relative_to(SOURCES)): path for path in SOURCES.rglob("*.py")}
+    found = {name: [*formats(path)] for name, path in modules.items()}
+    assert {name for name, each in found.items() if each} == {"text.py", OF_A_DRAWING}

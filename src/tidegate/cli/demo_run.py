@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegate.cli.demo_pipeline import NAME
 from tidegate.cli.progress import progress
 from tidegate.cli.telling import fail
+from tidegate.engine.status import EpochReport, RunStatus
 from tidegate.errors import TidegateError
 from tidegate.frontends.toml import load_pipeline
 
 if TYPE_CHECKING:
-    from tidegate.engine.status import EpochReport
+    from tidegate.engine.loop import RunResult
 
 _LAST_LINES: Final = 12
 _SPAWN: Final = multiprocessing.get_context("spawn")
@@ -47,15 +48,16 @@ def run_once(file: Path, log: Path, *, kill_after: int | None = None) -> Attempt
     """
     began = time.monotonic()
     epochs: list[EpochReport] = []
-    with progress(NAME) as shown, _child(file, log) as (child, connection):
-        for kind, said in _said_on(connection):
+    with progress() as shown, _child(file, log) as (child, connection):
+        shown.started(RunStatus(pipeline=NAME))
+        for kind, *said in _said_on(connection):
             if kind == "failed":
-                raise said
+                raise said[0]
             if kind == "ended":
-                shown.ended(said)
+                shown.ended(*said)
                 continue
-            shown.on_epoch(said)
-            epochs.append(said)
+            shown.epoch(*said)
+            epochs.append(said[0])
             if len(epochs) == kill_after:
                 break
             with suppress(BrokenPipeError):  # the child has ended: the next read finds that out
@@ -94,7 +96,7 @@ def _kill(child: SpawnProcess) -> None:
     child.join()
 
 
-def _said_on(connection: Connection) -> Iterator[tuple[str, Any]]:
+def _said_on(connection: Connection) -> Iterator[tuple[Any, ...]]:
     with suppress(EOFError, ConnectionResetError):
         while True:
             yield connection.recv()
@@ -109,17 +111,33 @@ def _run(file: Path, log: Path, temporary: str, parent: Connection) -> None:
         os.dup2(said.fileno(), sys.stdout.fileno())
         os.dup2(said.fileno(), sys.stderr.fileno())
 
-    def on_epoch(result: EpochReport) -> None:
+    try:
+        load_pipeline(file).run(listeners=[_Relay(parent)])
+    except TidegateError as error:
+        parent.send(("failed", error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Relay:
+    """Tells the parent process of each epoch, and waits for it before the run goes on."""
+
+    parent: Connection
+
+    def started(self, status: RunStatus) -> None:
+        """See `Listener`; the parent has said so."""
+
+    def epoch(self, report: EpochReport, status: RunStatus) -> None:
+        """See `Listener`."""
         try:
-            parent.send(("epoch", result))
-            parent.recv()
+            self.parent.send(("epoch", report, status))
+            self.parent.recv()
         except (EOFError, OSError):
             os._exit(1)  # the parent process has ended
 
-    try:
-        parent.send(("ended", load_pipeline(file).run(on_epoch=on_epoch)))
-    except TidegateError as error:
-        parent.send(("failed", error))
+    def ended(self, status: RunStatus, result: RunResult | None) -> None:
+        """See `Listener`."""
+        if result is not None:
+            self.parent.send(("ended", status, result))
 
 
 def _told_by(log: Path, code: int) -> str:

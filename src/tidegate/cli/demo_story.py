@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import polars as pl
 from rich.text import Text
 
 from tidegate.cli.demo_pipeline import GAP_MS, LATE_BY_MS, NAME, USERS, DemoPlan
@@ -24,7 +25,7 @@ from tidegate.cli.demo_run import Attempt, run_once
 from tidegate.cli.report import Report, report_html
 from tidegate.cli.telling import console, fail, plain, say
 from tidegate.state import folder_catalog
-from tidegate.text import elapsed_text
+from tidegate.text import clock_text, count_text, elapsed_text, number_text
 
 KILL_AFTER: Final = 8
 """So many epochs are committed when the run is killed."""
@@ -35,7 +36,8 @@ def tell(plan: DemoPlan) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # unwinds, as Ctrl-C
     _heading(f"Tidegate demo, in {plan.folder}")
     say(
-        f"  {plan.rows:,} clicks of {USERS:,} users become sessions: clicks of a user that\n"
+        f"  {count_text(plan.rows, 'clicks')} of {count_text(USERS, 'users')} become sessions: "
+        "clicks of a user that\n"
         f"  are at most {GAP_MS // 1000} s apart. They come up to a minute out of order, and one\n"
         f"  in a hundred {LATE_BY_MS // 60_000} minutes late. On the way the run is killed."
     )
@@ -48,7 +50,10 @@ def tell(plan: DemoPlan) -> None:
     if staged := plan.staged_files(committed + 1):
         say(f"  Its Spark job had finished: {staged} files are staged, which no reader sees.")
     rows = sum(each.rows for each in killed.epochs)
-    say(f"  {committed} epochs with {rows:,} clicks are committed. The rest is computed again.")
+    say(
+        f"  {committed} epochs with {count_text(rows, 'clicks')} are committed. "
+        "The rest is computed again."
+    )
     _heading("Second run: the same pipeline, behind what is committed")
     completed = run_once(plan.file, plan.log)
     prove(plan, [killed, completed])
@@ -69,9 +74,10 @@ def prove(plan: DemoPlan, attempts: Sequence[Attempt]) -> None:
     _say_longest(there)
     report = Report(
         pipeline=NAME,
-        checked=f"Nothing is lost and nothing counted twice: {there.out.height:,} finished "
-        f"sessions, {there.held.height:,} open ones and {there.late.height:,} late clicks are, "
-        f"row by row, what plain Polars computes from all {there.clicks:,} clicks in one go.",
+        checked="Nothing is lost and nothing counted twice: "
+        f"{number_text(there.out.height)} finished sessions, {number_text(there.held.height)} open "
+        f"ones and {number_text(there.late.height)} late clicks are, row by row, what plain Polars "
+        f"computes from all {count_text(there.clicks, 'clicks')} in one go.",
         seconds=sum(each.seconds for each in attempts),
         attempts=[each.epochs for each in attempts],
         sessions=there.sessions,
@@ -83,27 +89,28 @@ def prove(plan: DemoPlan, attempts: Sequence[Attempt]) -> None:
 
 def _say_proven(tables: Tables, took_s: float) -> None:
     _heading("Checked: nothing is lost, nothing counted twice")
-    out, held, late = tables.out, tables.held, f"{tables.late.height:,}"
+    out, held, late = tables.out, tables.held, number_text(tables.late.height)
     for what, rows, clicks in (
         ("", "rows", "clicks"),
-        ("finished sessions, in parquet", f"{out.height:,}", f"{clicks_of(out):,}"),
-        ("open sessions, in the state", f"{held.height:,}", f"{clicks_of(held):,}"),
+        ("finished sessions, in parquet", number_text(out.height), number_text(clicks_of(out))),
+        ("open sessions, in the state", number_text(held.height), number_text(clicks_of(held))),
         ("late clicks, in parquet", late, late),
-        ("all clicks that were generated", "", f"{tables.clicks:,}"),
+        ("all clicks that were generated", "", number_text(tables.clicks)),
     ):
         say(f"  {what:<30}  {rows:>8}  {clicks:>8}")
     say(
         "  Each row is exactly what plain Polars computes from all clicks in one go,\n"
-        f"  in {took_s:.1f} s, without a restart: users, times, counts, sums, pages."
+        f"  in {elapsed_text(1e6 * took_s)}, without a restart: users, times, counts, sums, pages."
     )
 
 
 def _say_longest(tables: Tables) -> None:
     _heading("The longest sessions")
     say(f"  {'user':>5}  {'start':<8}  {'length':>11}  {'clicks':>6}  {'entry':<8}  exit")
-    for row in tables.sessions.head(5).iter_rows(named=True):
+    start_us = pl.col("window_start").dt.epoch("us")
+    for row in tables.sessions.head(5).with_columns(start_us).iter_rows(named=True):
         say(
-            f"  {row['user_id']:>5}  {row['window_start']:%H:%M:%S}  "
+            f"  {row['user_id']:>5}  {clock_text(row['window_start'])}  "
             f"{elapsed_text(row['length_us']):>11}  {row['clicks']:>6}  {row['entry']:<8}  "
             + (f"{row['exit']}, still open" if row["open"] else row["exit"])
         )

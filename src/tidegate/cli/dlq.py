@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tidegate.cli.state import at_a_terminal
 from tidegate.cli.telling import Exit, console, fail, plain, say, say_json, told
-from tidegate.text import count_text
+from tidegate.text import count_text, number_text
 
 if TYPE_CHECKING:
     from tidegate.deadletters.listing import Letters
@@ -176,6 +176,6 @@ def _lines(letters: Letters) -> Iterator[str]:
         return
     yield f"{place}: {count_text(letters.rows, 'rows')}"
     for reason, count in letters.reasons.items():
-        yield f"  {count:>10,}  {reason}"
+        yield f"  {number_text(count):>10}  {reason}"
     if letters.unreadable:
         yield f"  besides {count_text(letters.unreadable, 'records')} that cannot be read as rows"

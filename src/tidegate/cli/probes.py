@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from tidegate.errors import TidegateError, telling_line
 from tidegate.pipeline import Pipeline
 from tidegate.pipeline.masking import masked_text
-from tidegate.text import bytes_text
+from tidegate.text import bytes_text, elapsed_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -261,7 +261,8 @@ def spark_works() -> Finding:
         done = time.monotonic()
     except (Exception, SystemExit) as error:  # whatever it is, it is the finding
         return Finding("problem", "Spark", telling_line(error), hint)
-    took = f"{spark.version} started in {started - began:.1f} s, first task {done - started:.1f} s"
+    start, task = elapsed_text(1e6 * (started - began)), elapsed_text(1e6 * (done - started))
+    took = f"{spark.version} started in {start}, first task {task}"
     if len(rows) != 1:
         return Finding("problem", "Spark", f"{took}, which gave {len(rows)} rows, not 1", hint)
     return Finding("ok", "Spark", took)

@@ -92,7 +92,5 @@ def run(
 
 
 def _run(loaded: PipelineFile, style: Style, settings: dict[str, Any]) -> int | None:
-    with progress(loaded.pipeline.name, style) as shown:
-        result = loaded.run(on_epoch=shown.on_epoch, **settings)
-        shown.ended(result)
-    return result.stopped_by
+    with progress(style) as shown:
+        return loaded.run(listeners=[shown], **settings).stopped_by

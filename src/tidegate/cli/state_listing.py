@@ -16,7 +16,7 @@ from tidegate.errors import StateFormatError, StateLost
 from tidegate.eventtime import BEGINNING
 from tidegate.state.catalog import Catalog, Committed
 from tidegate.state.live import read_live
-from tidegate.text import bytes_text, count_text, elapsed_text, instant_text
+from tidegate.text import bytes_text, count_text, elapsed_text, instant_text, number_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _line(each: Listed) -> list[str]:
         f"{committed.published_epoch}",
         f"{committed.folded_epoch}",
         instant_text(committed.watermark_us),
-        f"{holds.keys:,}" if holds.held is not None else f"{holds.keys:,} folded",
+        number_text(holds.keys) if holds.held is not None else f"{number_text(holds.keys)} folded",
         "unknown" if holds.held is None else count_text(holds.held, holds.what),
         f"{len(committed.parts)}",
         bytes_text(committed.state_bytes),

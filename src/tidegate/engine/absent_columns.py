@@ -17,6 +17,7 @@ from tidegate.pipeline import ARRIVAL
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources.protocol import SampledNames
+from tidegate.text import number_text
 
 _COMPARED: Final = 1_000
 """So many names are searched for a similar one: rows come from strangers, and may have millions."""
@@ -61,7 +62,7 @@ def absent_columns(plan: Plan, place: int, sampled: SampledNames) -> Iterator[Ab
         yield AbsentColumn(
             problem=Problem(
                 f"sources[{place}].columns.{name}",
-                f"a column that none of {sampled.rows:,} sampled rows has",
+                f"a column that none of {number_text(sampled.rows)} sampled rows has",
                 "a column of the rows",
                 did_you_mean(name, others[:_COMPARED], _listed(others)),
             ),

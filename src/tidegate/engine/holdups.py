@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.core.watermark import PipelineWatermark
 from tidegate.engine.inputs import Input
-from tidegate.eventtime import US_PER_SECOND
 from tidegate.tasks.orders import JobContext, Seen
+from tidegate.text import elapsed_text
 
 logger = logging.getLogger("tidegate")
 
@@ -109,10 +109,10 @@ def warn_of_holdups(
             "rejected": each.rejected,
         }
         logger.warning(
-            "%s holds the watermark back: all %d rows that it brought in %d s were rejected",
+            "%s holds the watermark back: all %d rows that it brought in %s were rejected",
             f"partition {name} of source {each.source}" if name else f"source {each.source}",
             each.rejected,
-            (now_us - each.since_us) // US_PER_SECOND,
+            elapsed_text(now_us - each.since_us),
             extra=words,
         )
     return replace(holdups, told=holdups.told | due.keys())

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,10 @@ import polars as pl
 from tidegate.core.compiling import polars_type
 from tidegate.engine.epoch import Engine, EpochPlan
 from tidegate.engine.executor import Backend
+from tidegate.engine.listeners import Listeners
 from tidegate.engine.notebook import result_html, result_text
 from tidegate.engine.recover import open_engine
-from tidegate.engine.status import EpochReport, RunProgress, RunStatus, State, known_us
+from tidegate.engine.status import EpochReport, RunProgress, RunStatus, State
 from tidegate.errors import (
     BrokerUnavailable,
     InconsistentEpoch,
@@ -33,10 +35,11 @@ from tidegate.errors import (
     TidegateError,
     telling_line,
 )
-from tidegate.eventtime import ClockJumps, now_us, steady_us
+from tidegate.eventtime import ClockJumps, known_us, now_us, steady_us
 from tidegate.pipeline import Pipeline, RunSettings
 from tidegate.pipeline.datatypes import DataType
 from tidegate.targets.reading import read_target
+from tidegate.text import elapsed_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +114,7 @@ class Run:
     """Makes the place where epochs run, for each takeover anew."""
     function: Callable[..., Any] | None = None
     """The transform of the source, where it is a function."""
-    on_epoch: Callable[[EpochReport], None] | None = None
+    listeners: Listeners = field(default_factory=Listeners)
     clock: Callable[[], int] = now_us
     steady: Callable[[], int] = steady_us
     """A clock that nobody sets."""
@@ -124,8 +127,6 @@ class Run:
     _error: BaseException | None = field(default=None, init=False)
     _progress: RunProgress = field(init=False)
     _opened: bool = field(default=False, init=False)
-    _of_caller: Exception | None = field(default=None, init=False)
-    """What `on_epoch` raised: nothing of ours, and taking over again does not help."""
     _thread: threading.Thread | None = field(default=None, init=False)
     _signal: int | None = field(default=None, init=False)
     _columns: Mapping[str, DataType] = field(default_factory=dict, init=False)
@@ -179,20 +180,21 @@ class Run:
         return self
 
     def _in_thread(self) -> None:
-        try:
+        with suppress(BaseException):  # `execute` keeps it for who waits
             self.execute()
-        except BaseException as error:
-            self._error = error
 
     def execute(self) -> RunResult:
         """Run in this thread, to the end."""
         try:
             self._until_end()
-        except BaseException:
-            self._state = "failed"
+        except BaseException as error:
+            self._error, self._state = error, "failed"
+            self.listeners.ended(self.status(), None)
             raise
         self._state = "ended"
-        return self.result()
+        result = self.result()
+        self.listeners.ended(self.status(), result)
+        return result
 
     def _until_end(self) -> None:
         failures = 0
@@ -202,8 +204,6 @@ class Run:
                 self._once()
             except Exception as error:
                 if isinstance(error, TidegateError) and not isinstance(error, _MAY_PASS):
-                    raise
-                if error is self._of_caller:
                     raise
                 if not self._opened and not isinstance(error, TargetClaimed):
                     raise  # it was never opened: that will not get better
@@ -244,7 +244,9 @@ class Run:
         try:
             while not self._stopping.is_set():
                 if by_us := jumps.since_last(self.clock(), self.steady()):
-                    logger.warning("the clock of this machine was set by %.1f s", by_us / 1e6)
+                    how = "forwards" if by_us > 0 else "back"
+                    by = elapsed_text(abs(by_us))
+                    logger.warning("the clock of this machine was set %s by %s", how, by)
                     engine.clock_set(by_us)
                 if not planned.empty or engine.moves(planned):
                     planned = self._step(engine, planned, beside)
@@ -290,13 +292,7 @@ class Run:
         return True
 
     def _took(self, report: EpochReport) -> None:
+        self._state = "running"
         self._progress.took(report)
         self._epochs.append(report)
-        words = {"pipeline": self.pipeline.name, "epoch": report.epoch, **report.counts}
-        logger.info("epoch committed", extra={"watermark_us": report.watermark_us, **words})
-        if self.on_epoch is not None:
-            try:
-                self.on_epoch(report)
-            except Exception as error:
-                self._of_caller = error
-                raise
+        self.listeners.epoch(report, self.status())

@@ -8,14 +8,14 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate.engine.status import EpochReport, RunProgress, RunStatus, State, usual_counts
+from tidegate.engine.numbers import cells, phrases
+from tidegate.engine.status import EpochReport, RunProgress, RunStatus
+from tidegate.eventtime import steady_us
 from tidegate.pipeline.html import fields_html, line_html, table_html
-from tidegate.text import count_text, elapsed_text, instant_text
 
 if TYPE_CHECKING:
     from tidegate.engine.loop import RunResult
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _PAUSE_US: Final = 200_000
 """At least so long a line stands."""
 _EPOCHS_SHOWN: Final = 5
-
-OnEpoch = Callable[[EpochReport], None]
 
 
 class Line(str):
@@ -41,69 +39,42 @@ class Line(str):
 
 def line_of(status: RunStatus) -> Line:
     """How far a run is."""
-    parts = [status.pipeline, status.state]
-    if status.last is not None:
-        parts += [
-            f"epoch {status.epoch}",
-            count_text(status.counts.get("rows", 0), "rows"),
-            f"{status.rows_per_second:,.0f} rows/s",
-            f"watermark {instant_text(status.watermark_us)}",
-            f"{status.counts.get('late', 0):,} late",
-        ]
-    return Line(" · ".join(parts))
+    numbers = [] if status.last is None else phrases(status, "notebook")
+    return Line(" · ".join([status.pipeline, status.state, *numbers]))
 
 
 @dataclass(kw_only=True)
 class LiveLine:
-    """A line in the output of a cell. Whatever becomes of the notebook, the run goes on."""
+    """A line in the output of a cell, as a listener."""
 
-    run: RunProgress
-    handle: Any
-    """Of IPython: what it shows can be replaced."""
-    _shown_us: int | None = field(default=None, init=False)
+    display: Callable[..., Any]
+    """Of IPython: gives a handle with which what it shows can be replaced."""
+    steady: Callable[[], int] = steady_us
+    _handle: Any = field(default=None, init=False)
+    _shown_us: int = field(default=0, init=False)
 
-    def took(self, report: EpochReport) -> None:
-        """An epoch is committed."""
-        self.run.took(report)
-        if self._shown_us is None or self.run.steady() - self._shown_us >= _PAUSE_US:
-            self.show("running")
+    def started(self, status: RunStatus) -> None:
+        """See `Listener`."""
+        self._handle, self._shown_us = self.display(line_of(status), display_id=True), self.steady()
 
-    def show(self, state: State) -> None:
-        """Bring the line up to date."""
-        self._shown_us = self.run.steady()
-        with suppress(Exception):
-            self.handle.update(line_of(replace(self.run.status, state=state)))
+    def epoch(self, report: EpochReport, status: RunStatus) -> None:
+        """See `Listener`."""
+        if self.steady() - self._shown_us >= _PAUSE_US:
+            self._show(status)
 
+    def ended(self, status: RunStatus, result: RunResult | None) -> None:
+        """See `Listener`."""
+        self._show(status)
 
-@contextmanager
-def live_line(pipeline: str) -> Iterator[LiveLine | None]:
-    """A line for as long as a run takes, below the cell that runs it; None outside of notebooks."""
-    show = display_of_kernel()
-    if show is None:
-        yield None
-        return
-    run = RunProgress(status=RunStatus(pipeline=pipeline))
-    line = LiveLine(run=run, handle=show(line_of(run.status), display_id=True))
-    try:
-        yield line
-    except BaseException:
-        line.show("failed")
-        raise
-    line.show("ended")
+    def _show(self, status: RunStatus) -> None:
+        self._shown_us = self.steady()
+        self._handle.update(line_of(status))
 
 
-def with_line(line: LiveLine | None, on_epoch: OnEpoch | None) -> OnEpoch | None:
-    """What to call for each epoch, so that the line is brought up to date too."""
-    if line is None:
-        return on_epoch
-    line.show("running")
-
-    def both(result: EpochReport) -> None:
-        line.took(result)
-        if on_epoch is not None:
-            on_epoch(result)
-
-    return both
+def lines_below_cells() -> list[LiveLine]:
+    """A line where this process is the kernel of a notebook; none elsewhere."""
+    display = display_of_kernel()
+    return [] if display is None else [LiveLine(display=display)]
 
 
 def display_of_kernel() -> Callable[..., Any] | None:
@@ -123,28 +94,19 @@ def result_text(result: RunResult) -> str:
 
 def result_html(result: RunResult) -> str:
     """What a run came to, with its last epochs."""
-    epochs = [
-        (
-            each.epoch,
-            f"{each.rows:,}",
-            elapsed_text(each.seconds * 1e6),
-            instant_text(each.watermark_us),
-        )
-        for each in result.epochs[-_EPOCHS_SHOWN:]
-    ]
-    below = table_html(("epoch", "rows", "took", "watermark"), epochs) if epochs else ""
+    progress = RunProgress(status=RunStatus(pipeline=result.pipeline.name))
+    epochs = [cells(progress.took(each), "epochs") for each in result.epochs[-_EPOCHS_SHOWN:]]
+    below = table_html([*epochs[0]], (each.values() for each in epochs)) if epochs else ""
     return fields_html(f"run of {result.pipeline.name}", _result_fields(result), below)
 
 
-def _result_fields(result: RunResult) -> dict[str, object]:
+def _result_fields(result: RunResult) -> dict[str, str]:
     count = len(result.epochs)
-    shown: dict[str, object] = {
-        "epochs": f"{count}, the last is {result.epochs[-1].epoch}"
-        if count
-        else "none: nothing new",
-        **usual_counts(result.counts),
-        "watermark": instant_text(result.watermark_us),
-    }
+    which = f"{count}, the last is {result.epochs[-1].epoch}" if count else "none: nothing new"
+    status = RunStatus(
+        pipeline=result.pipeline.name, counts=result.counts, watermark_us=result.watermark_us
+    )
+    shown = {"epochs": which, **cells(status, "result")}
     if result.stopped_by is None:
         return shown
     return {**shown, "stopped by": signal.Signals(result.stopped_by).name}

@@ -27,7 +27,7 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.eventtime import US_PER_SECOND
 from tidegate.pipeline import ARRIVAL, Pipeline, Source
 from tidegate.tasks.orders import Example, Seen
-from tidegate.text import instant_text
+from tidegate.text import instant_text, share_text
 
 logger = logging.getLogger("tidegate")
 
@@ -133,7 +133,7 @@ def too_many_rejected(place: int, source: Source, rows: SourceRows) -> Iterator[
         f"{_hint(source, rows)}; max_rejected_share='unbounded' goes on without these rows. "
         "Nothing is committed"
     )
-    expected = f"at most {allowed:.0%} of the first rows, by max_rejected_share"
+    expected = f"at most {share_text(allowed)} of the first rows, by max_rejected_share"
     yield Problem(f"sources[{place}].event_time", rejected_text(source, rows), expected, hint)
 
 

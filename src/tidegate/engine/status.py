@@ -1,6 +1,6 @@
 """What an epoch came to, and where its run stands: for status, metrics and screens.
 
-engine -> EpochReport -> RunProgress -> RunStatus -> [Run.status, `tidegate run`, notebooks]
+engine -> EpochReport -> RunProgress -> RunStatus -> numbers -> [status, JSON, terminal, notebook]
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from tidegate.core.watermark import PipelineWatermark
-from tidegate.eventtime import BEGINNING, US_PER_SECOND, now_us, steady_us
+from tidegate.engine.numbers import cells, numbers_dict, phrase_of, text_of
+from tidegate.eventtime import US_PER_SECOND, known_us, now_us, steady_us
 from tidegate.pipeline.html import fields_html
 from tidegate.pipeline.masking import masked_text
-from tidegate.text import bytes_text, instant_text
 
 State = Literal["starting", "running", "waiting", "ended", "failed"]
 
@@ -32,24 +32,27 @@ class EpochReport:
     """What a committed epoch came to, for people and metrics: numbers only, for runs keep many."""
 
     epoch: int
+    """Its number; numbers go on over runs."""
     rows: int
-    """Admitted ones."""
+    """Rows that it admitted."""
     counts: Mapping[str, int]
     """Rows by what became of them."""
     watermark_us: int
+    """The pipeline's, behind the epoch."""
     watermarks: PipelineWatermark
+    """The same by source, or partition of a source, with who is idle and who is left out."""
     state_rows: int
-    """How much is held, with what newer rows supersede: never too few."""
+    """Rows of state in force, superseded ones included: never too few."""
     state_bytes: int
-    """The size of all segments that count."""
+    """Their size."""
     open: int | None
-    """The windows that are open, or rows of a join that wait, when they were counted last."""
+    """Open windows, or rows that wait in a join, when they were counted last; None before."""
     worker_cache_bytes: int
     """The most memory in which a Python worker keeps state between epochs."""
     seconds: float
     """From the plan to what is published, without the time it waited for other epochs."""
     parts: Mapping[str, float]
-    """Where the time went, in the order of `PARTS`; what shards do side by side is their mean."""
+    """Where the time went, in the order of its parts; what shards do side by side is their mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,36 +60,44 @@ class RunStatus:
     """Where a run stands."""
 
     pipeline: str
+    """Its name."""
     state: State = "starting"
+    """`starting`, `running`, `waiting` (for rows), `ended` or `failed`."""
     epoch: int = 0
-    """The last one committed, by this run or before it."""
+    """The last one committed, by this run or before it; 0 before the run knows."""
     epochs: int = 0
     """How many this run has committed."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Rows by what became of them, in this run."""
     rows_per_second: float = 0.0
-    """Admitted ones, in the ten seconds before the last commit."""
+    """Admitted rows, over the ten seconds before the last commit."""
     seconds: float = 0.0
     """From the start of the run to its last commit."""
     watermark_us: int | None = None
+    """The pipeline's; None before there is one."""
     lag_us: Mapping[str, int | None] = field(default_factory=dict)
-    """How far the watermark of each source was behind the clock at the last commit."""
+    """By source, or partition of a source: how far its watermark was behind the clock at the last
+    commit; None before it has one."""
     state_rows: int = 0
+    """Rows of state in force, superseded ones included."""
     state_bytes: int = 0
+    """Their size."""
     worker_cache_bytes: int = 0
-    """The most memory in which a Python worker keeps state between epochs."""
+    """The most memory in which a Python worker keeps state between epochs; 0 before an epoch."""
     last: EpochReport | None = None
-    """The last epoch of this run."""
+    """The report of the last epoch of this run; None before it."""
     error: BaseException | None = None
+    """What a run that failed failed of."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The status as JSON has it, with the fields of a line of `tidegate run --json`."""
+        error = None if self.error is None else masked_text(str(self.error))
+        shown = {"pipeline": self.pipeline, "state": self.state}
+        return {**shown, **numbers_dict(self), "error": error}
 
     def _repr_html_(self) -> str:
-        fields: dict[str, object] = {
-            "state": self.state,
-            "epoch": self.epoch,
-            **usual_counts(self.counts),
-            "watermark": instant_text(self.watermark_us),
-            "held": f"{self.state_rows:,} rows, {bytes_text(self.state_bytes)}",
-        }
+        held = f"{phrase_of('state_rows', self)}, {text_of('state_bytes', self)}"
+        fields = {"state": self.state, **cells(self, "status"), "held": held}
         failed = {} if self.error is None else {"error": masked_text(str(self.error))}
         return fields_html(f"run of {self.pipeline}", {**fields, **failed})
 
@@ -140,15 +151,3 @@ class RunProgress:
         reached = {name: known_us(each.watermark_us) for name, each in watermarks.sources.items()}
         now = self.clock()
         return {name: None if us is None else now - us for name, us in reached.items()}
-
-
-def known_us(watermark_us: int) -> int | None:
-    """A watermark; None before there is one."""
-    return None if watermark_us == BEGINNING else watermark_us
-
-
-def usual_counts(counts: Mapping[str, int]) -> dict[str, str]:
-    """What became of rows: those that came in and went out, and what is not usual."""
-    usual = {name: counts.get(name, 0) for name in ("rows", "late", "rejected", "sent")}
-    unusual = {name: counts[name] for name in ("reassigned", "retracted") if counts.get(name)}
-    return {name: f"{count:,}" for name, count in {**usual, **unusual}.items()}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tidegate")
 
-_RUN_KEYS = (*RunSettings.model_fields, "spark", "local", "on_epoch")
+_RUN_KEYS = (*RunSettings.model_fields, "spark", "local", "listeners", "on_epoch")
 
 
 def run_streaming_pipeline(

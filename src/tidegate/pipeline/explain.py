@@ -20,7 +20,7 @@ from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target
 from tidegate.pipeline.watermark import Watermark
 from tidegate.pipeline.window import Aggregation, Window
-from tidegate.text import bytes_text, duration_text
+from tidegate.text import bytes_text, count_text, duration_text
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
@@ -261,13 +261,12 @@ def _store(store: StateStore) -> str:
 def _total(store: StateStore, size: int) -> str:
     if store.max_keys is None:
         return ""
-    return (
-        f", {bytes_text(size * store.max_keys)} with one window for each of {store.max_keys:,} keys"
-    )
+    keys = count_text(store.max_keys, "keys")
+    return f", {bytes_text(size * store.max_keys)} with one window for each of {keys}"
 
 
 def _limits(store: StateStore) -> Iterator[str]:
-    limits = [f"{store.max_keys:,} keys"] if store.max_keys is not None else []
+    limits = [count_text(store.max_keys, "keys")] if store.max_keys is not None else []
     if store.max_state_bytes is not None:
         limits.append(bytes_text(store.max_state_bytes))
     then = "the pipeline stops" if store.on_state_cap == "stop" else "rows of new keys are shed"

@@ -57,7 +57,7 @@ def fields_html(title: str, fields: Mapping[str, object], *more: str) -> str:
     return _box(title, _table(rows) + "".join(more))
 
 
-def table_html(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table_html(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A small table with a head."""
     head = "".join(f'<th style="{_CELL}">{escape(name)}</th>' for name in columns)
     body = (

@@ -161,7 +161,8 @@ class Pipeline(Value):
         """Run on Spark to the end of the input, or until SIGINT or SIGTERM.
 
         `settings` are those of `RunSettings`, and `spark`: the session to use, or `local=True`: run
-        in this process, without Spark.
+        in this process, without Spark; `listeners`: what follows the run; `on_epoch`: a function
+        that gets the report of each epoch.
         """
         return _engine().run(self, **settings)  # type: ignore[no-any-return]
 

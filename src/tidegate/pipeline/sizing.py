@@ -12,6 +12,7 @@ from tidegate.pipeline.datatypes import DataType
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.window import Window
+from tidegate.text import number_text
 
 _BYTES: Final = {
     "boolean": 1,
@@ -55,9 +56,9 @@ def growing_parts(window: Window) -> Iterator[str]:
         spec, value_of = spec_of(each.kind), partial(getattr, each)
         bounds = [value_of(option.name) for option in spec.active(value_of) if option.bound]
         for bound in bounds:
-            yield f"{each.output_name}: up to {bound:,} values more"
+            yield f"{each.output_name}: up to {number_text(bound)} values more"
         if spec.grows_bytes and not bounds:
-            yield f"{each.output_name}: up to {spec.grows_bytes:,} bytes more"
+            yield f"{each.output_name}: up to {number_text(spec.grows_bytes)} bytes more"
 
 
 def _aggregate_sizes(window: Window, bound: BoundWindow | None) -> Iterator[int]:

@@ -31,6 +31,7 @@ from tidegate.kafka.places import FROM_PLACES
 from tidegate.kafka.refusals import final_refusal, refusal, told
 from tidegate.sources.kafka_offsets import named
 from tidegate.sources.kafka_positions import Positions
+from tidegate.text import duration_text
 
 _BATCH: Final = 100_000
 """Messages asked for at a time; as many as are there come back after `_PATIENCE_S`."""
@@ -295,7 +296,7 @@ class _Reading:
     def _waited_for(self) -> str:
         waiting = sorted((each, self._next[place]) for each, place in self.rest.items())
         told = ", ".join(f"offset {at} of {named(each)}" for each, at in waiting[:3])
-        return f"no record came for {self._broker.timeout_s:g} s; next is {told}"
+        return f"no record came for {duration_text(self._broker.timeout_ms)}; next is {told}"
 
     def check_nothing_vanished(self) -> None:
         """Where offsets have no record, it must not be because they were deleted meanwhile."""

@@ -26,6 +26,7 @@ from tidegate.postgres.connecting import Connection, connect
 from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.postgres.refusals import told
 from tidegate.state.postgres_schema import lock_number, prepare, queries
+from tidegate.text import elapsed_text
 
 BEAT_S: Final = 5.0
 SILENT_S: Final = 30.0
@@ -162,10 +163,12 @@ def holder_words(connection: Connection, pipeline: str, holder: Holder) -> str:
 def _in_use(connection: Connection, pipeline: str, holder: Holder) -> str:
     words = holder_words(connection, pipeline, holder)
     silent = holder.silent_s or 0.0
-    hint = f"it can be taken over when it has been silent for {SILENT_S:.0f} s"
+    hint = f"it can be taken over when it has been silent for {elapsed_text(1e6 * SILENT_S)}"
     if silent >= SILENT_S:
         hint = "only its own role can take it over"
-    told_silence = f"; silent for {silent:.0f} s, {hint}" if silent > 2 * BEAT_S else ""
+    told_silence = (
+        f"; silent for {elapsed_text(1e6 * silent)}, {hint}" if silent > 2 * BEAT_S else ""
+    )
     return f"pipeline {pipeline!r} is run by {words}{told_silence}; stop that one first"
 
 

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError
 from tidegate.errors import BrokerUnavailable, LostLease, TargetRefused, TidegateError
 from tidegate.kafka.broker import Broker
 from tidegate.kafka.refusals import refusal
+from tidegate.text import elapsed_text
 
 _FENCED: Final = frozenset(
     {
@@ -71,7 +72,7 @@ def _fenced(broker: Broker, transactional_id: str, longest_s: float | None) -> T
     """By another owner of the id; or by the broker, after its patience."""
     if longest_s is not None:
         hint = "raise client.'transaction.timeout.ms', or lower max_rows_per_epoch"
-        took = f"a transaction took longer than {longest_s:.0f} s, and was undone"
+        took = f"a transaction took longer than {elapsed_text(1e6 * longest_s)}, and was undone"
         return BrokerUnavailable(f"{broker.place}: {took}\n  hint: {hint}")
     return LostLease(
         f"another driver has taken over: {broker.place} takes no more records of "

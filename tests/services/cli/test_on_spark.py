@@ -27,6 +27,6 @@ def test_the_doctor_runs_a_task(spark: SparkSession) -> None:
     result = CliRunner().invoke(app, ["doctor", "--spark", "--json"])
     found = {each["what"]: each for each in json.loads(result.output)["findings"]}
     assert re.fullmatch(
-        r"4\.\d\.\d started in \d+\.\d s, first task \d+\.\d s", found["Spark"]["found"]
+        r"4\.\d\.\d started in [\d.]+ m?s, first task [\d.]+ m?s", found["Spark"]["found"]
     )
     assert found["Spark"]["level"] == "ok"

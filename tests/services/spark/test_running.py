@@ -157,18 +157,56 @@ def test_a_mistake_fails_a_background_run_with_the_error_itself(home: Home) -> N
     assert isinstance(status.error, ConfigError)
 
 
-def test_an_error_of_a_callback_ends_the_run_and_what_is_committed_stays(home: Home) -> None:
-    def fails(epoch: EpochReport) -> None:
-        raise LookupError(f"after epoch {epoch.epoch}")
+class Followed:
+    """A listener that keeps what it is called with, and fails behind each epoch."""
 
+    def __init__(self) -> None:
+        self.called: list[tuple[str, str, int]] = []
+
+    def started(self, status: RunStatus) -> None:
+        self.called.append(("started", status.state, status.epoch))
+
+    def epoch(self, report: EpochReport, status: RunStatus) -> None:
+        assert status.last == report
+        self.called.append(("epoch", status.state, status.epoch))
+        raise LookupError(f"after epoch {report.epoch}")
+
+    def ended(self, status: RunStatus, result: RunResult | None) -> None:
+        self.called.append(("ended", status.state, len(result.epochs) if result else 0))
+
+
+def test_an_error_of_a_listener_is_logged_and_the_run_goes_on(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(epoch: EpochReport) -> None:
+        raise OSError("no board")
+
+    listener = Followed()
     pipeline = home.pipeline(home.memory(clicks(("ann", 1), ("ann", 50))))
-    with pytest.raises(LookupError, match="after epoch 1"):
-        home.run(pipeline, on_epoch=fails, on_end="flush")
-    assert home.counted() == [("ann", 0, 1)]
-    run = home.start(pipeline, mode="available_now", on_end="flush", on_epoch=fails)
-    with pytest.raises(LookupError, match="after epoch 2"):
-        run.await_end(LONG_S)
+    result = home.run(pipeline, on_epoch=fails, listeners=[listener], on_end="flush")
+    assert [each.epoch for each in result.epochs] == [1, 2]
     assert home.counted() == [("ann", 0, 1), ("ann", 50, 1)]
+    assert listener.called == [
+        ("started", "starting", 0),
+        ("epoch", "running", 1),
+        ("epoch", "running", 2),
+        ("ended", "ended", 2),
+    ]
+    said = [each for each in caplog.messages if each.startswith("listener ")]
+    name = fails.__qualname__
+    assert said == [
+        "listener Followed failed, the run goes on: after epoch 1",
+        f"listener on_epoch={name} failed, the run goes on: no board",
+    ]
+
+
+def test_a_listener_hears_of_a_run_that_fails(home: Home) -> None:
+    listener = Followed()
+    pipeline = home.pipeline(home.memory(clicks(("ann", 1)), event_time="when"))
+    run = home.start(pipeline, mode="available_now", listeners=[listener])
+    with pytest.raises(ConfigError):
+        run.await_end(LONG_S)
+    assert listener.called == [("started", "starting", 0), ("ended", "failed", 0)]
 
 
 def test_the_settings_of_a_session_stay_as_they_are(home: Home) -> None:
@@ -366,7 +404,7 @@ def test_a_clock_that_is_set_makes_no_source_idle(
         clock=lambda: next(clock),
         steady=lambda: next(room),
     ).start()
-    when(run, lambda _: "was set by 3600.0 s" in caplog.text)
+    when(run, lambda _: "was set forwards by 59 min 59 s" in caplog.text)
     polled = next(clock)
     when(run, lambda _: next(clock) > polled + 50_000)
     run.stop()

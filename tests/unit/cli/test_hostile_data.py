@@ -63,9 +63,9 @@ def findings(to: Console) -> None:
 def epochs(to: Console) -> None:
     with Live(console=to, auto_refresh=False) as live:
         screen = LiveScreen(live)
-        screen.began(HOSTILE)
+        screen.started(STATUS)
         live.refresh()
-        screen.moved(STATUS, REPORT)
+        screen.epoch(REPORT, STATUS)
 
 
 @pytest.mark.parametrize("width", [10_000, 40], ids=["wide", "narrow"])
@@ -121,7 +121,7 @@ def by_a_plan() -> None:
         by_a_warning,
         by_a_plan,
         lambda: say(HOSTILE),
-        lambda: Lines().began(HOSTILE),
+        lambda: Lines().started(STATUS),
     ],
 )
 def test_nothing_that_is_said_steers_a_terminal(

@@ -18,10 +18,9 @@ def test_a_summary_says_where_rows_went() -> None:
             "target": {"format": "parquet", "options": {"path": "out"}},
         }
     )
-    result = RunResult(
-        pipeline=pipeline, epochs=(), counts={"sent": 2, "late": 1}, watermark_us=None
-    )
-    status = RunStatus(pipeline="p", epochs=1, counts={"rows": 1_000}, seconds=1.5, last=epoch(1))
+    counts = {"rows": 1_000, "sent": 2, "late": 1}
+    result = RunResult(pipeline=pipeline, epochs=(), counts=counts, watermark_us=None)
+    status = RunStatus(pipeline="p", epochs=1, counts=counts, seconds=1.5, last=epoch(1))
     assert summary(result, status) == (
         "p: ended: 1,000 rows in 1 epoch, 1.5 s, 2 sent to parquet out, 1 late, 3 open"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -11,14 +12,14 @@ import pytest
 
 from tests.unit.pipeline.examples import pipeline
 from tests.unit.spark.examples import NOON_US, epoch
+from tidegate.engine.listeners import Listeners
 from tidegate.engine.loop import RunResult
 from tidegate.engine.notebook import (
     Line,
     LiveLine,
     display_of_kernel,
     line_of,
-    live_line,
-    with_line,
+    lines_below_cells,
 )
 from tidegate.engine.status import EpochReport, RunProgress, RunStatus
 from tidegate.eventtime import BEGINNING
@@ -46,12 +47,6 @@ class Clock:
         return self.now_us
 
 
-def live(handle: object, clock: Clock) -> LiveLine:
-    return LiveLine(
-        run=RunProgress(status=RunStatus(pipeline="visits"), steady=clock), handle=handle
-    )
-
-
 def result(**parts: Any) -> RunResult:
     usual = {
         "pipeline": VISITS,
@@ -62,17 +57,36 @@ def result(**parts: Any) -> RunResult:
     return RunResult(**{**usual, **parts})
 
 
+class Followed:
+    """A line that follows a run, and what a notebook shows of it."""
+
+    def __init__(self) -> None:
+        self.handle, self.clock = Handle(), Clock()
+        progress = RunProgress(status=RunStatus(pipeline="visits"), steady=self.clock)
+        self.progress = progress
+        self.line = LiveLine(display=self.display, steady=self.clock)
+        self.line.started(progress.status)
+
+    def display(self, line: Line, *, display_id: bool) -> Handle:
+        assert display_id
+        self.handle.update(line)
+        return self.handle
+
+    def epoch(self, report: EpochReport, after_us: int) -> None:
+        self.clock.now_us += after_us
+        self.line.epoch(report, replace(self.progress.took(report), state="running"))
+
+    def ended(self) -> None:
+        self.line.ended(replace(self.progress.status, state="ended"), None)
+
+
 def test_a_line_says_epoch_rows_speed_watermark_and_late_rows() -> None:
-    handle, clock = Handle(), Clock()
-    line = live(handle, clock)
-    line.show("running")
-    clock.now_us += 2 * S
-    line.took(epoch(1, rows=1000))
-    clock.now_us += 2 * S
-    line.took(epoch(2, rows=3000, late=5))
-    line.show("ended")
-    assert handle.shown == [
-        "visits · running",
+    run = Followed()
+    run.epoch(epoch(1, rows=1000), 2 * S)
+    run.epoch(epoch(2, rows=3000, late=5), 2 * S)
+    run.ended()
+    assert run.handle.shown == [
+        "visits · starting",
         "visits · running · epoch 1 · 1,000 rows · 4,000 rows/s"
         " · watermark 2026-01-05T12:00:00.000Z · 0 late",
         "visits · running · epoch 2 · 4,000 rows · 1,778 rows/s"
@@ -83,31 +97,15 @@ def test_a_line_says_epoch_rows_speed_watermark_and_late_rows() -> None:
 
 
 def test_a_line_is_not_replaced_faster_than_people_read() -> None:
-    handle, clock = Handle(), Clock()
-    line = live(handle, clock)
-    line.show("running")
+    run = Followed()
     for number in range(1, 11):
-        clock.now_us += 62_500
-        line.took(epoch(number))
-    line.show("ended")
-    assert [each.split(" · ")[1:3] for each in handle.shown[1:]] == [
+        run.epoch(epoch(number), 62_500)
+    run.ended()
+    assert [each.split(" · ")[1:3] for each in run.handle.shown[1:]] == [
         ["running", "epoch 4"],
         ["running", "epoch 8"],
         ["ended", "epoch 10"],
     ]
-
-
-def test_a_notebook_that_is_gone_does_not_stop_the_run() -> None:
-    class Gone:
-        def update(self, _: object) -> None:
-            raise OSError("closed")
-
-    called: list[EpochReport] = []
-    line = live(Gone(), Clock())
-    both = with_line(line, called.append)
-    assert both is not None
-    both(epoch(1))
-    assert called == [epoch(1)]
 
 
 def test_before_the_first_row_there_is_no_watermark() -> None:
@@ -144,16 +142,17 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[Handle]:
 
 
 def test_in_a_kernel_a_line_shows_how_a_run_begins_and_ends(kernel: list[Handle]) -> None:
-    with live_line("visits") as line:
-        on_epoch = with_line(line, None)
-        assert on_epoch is not None
-        on_epoch(epoch(1))
-    (handle,) = kernel
-    assert [each.split(" · ")[1] for each in handle.shown] == ["starting", "running", "ended"]
+    listeners = Listeners(tuple(lines_below_cells()))
+    status = RunStatus(pipeline="visits")
+    with listeners.starting(status):
+        pass
+    listeners.ended(replace(status, state="ended"), result())
+    assert [handle.shown for handle in kernel] == [["visits · starting", "visits · ended"]]
 
 
-def test_a_run_that_fails_says_so_and_raises(kernel: list[Handle]) -> None:
-    with pytest.raises(KeyError), live_line("visits"):
+def test_a_run_that_cannot_start_says_so(kernel: list[Handle]) -> None:
+    listeners = Listeners(tuple(lines_below_cells()))
+    with pytest.raises(KeyError), listeners.starting(RunStatus(pipeline="visits")):
         raise KeyError
     assert kernel[0].shown == ["visits · starting", "visits · failed"]
 
@@ -165,10 +164,7 @@ def test_in_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
     assert display_of_kernel() is None
     ipython.__dict__["get_ipython"] = lambda: None
     assert display_of_kernel() is None
-    with live_line("visits") as line:
-        assert line is None
-        assert with_line(line, None) is None
-        assert with_line(line, print) is print
+    assert lines_below_cells() == []
 
 
 def test_ipython_is_not_loaded_by_whoever_does_not_use_it() -> None:
@@ -188,8 +184,8 @@ def test_ipython_is_not_loaded_by_whoever_does_not_use_it() -> None:
 
 def test_a_result_is_a_line_in_a_terminal() -> None:
     assert repr(result()) == (
-        "RunResult(pipeline: visits, epochs: 2, the last is 4, rows: 1,500, late: 2, rejected: 1, "
-        "sent: 14, watermark: 2026-01-05T12:00:00.000Z)"
+        "RunResult(pipeline: visits, epochs: 2, the last is 4, rows: 1,500, "
+        "watermark: 2026-01-05T12:00:00.000Z, late: 2, rejected: 1, sent: 14)"
     )
     nothing = result(epochs=(), counts={}, watermark_us=None)
     assert "epochs: none: nothing new" in repr(nothing)

@@ -22,7 +22,7 @@ from tidegate.cli.report.svg import (
     ticks,
     title,
 )
-from tidegate.text import clock_text, count_text, elapsed_text
+from tidegate.text import clock_text, count_text, elapsed_text, number_text
 
 if TYPE_CHECKING:
     from tidegate.engine.status import EpochReport
@@ -126,7 +126,7 @@ def arrivals(clicks: pl.DataFrame, attempts: Attempts) -> str:
         ),
         *(
             line(x(row), bottom, x(row), bottom + 4, "axis")
-            + label(f"{row:,.0f}", x(row), bottom + 18, kind, text_anchor=_anchor(x(row)))
+            + label(number_text(row), x(row), bottom + 18, kind, text_anchor=_anchor(x(row)))
             for row, kind in zip(ticks(x, 4), cycle(("tick", "tick wide")), strict=False)
         ),
         line(0, bottom, 100, bottom, "axis"),
@@ -174,7 +174,7 @@ def lateness(clicks: pl.DataFrame) -> str:
     marks = [
         *(
             line(0, y(many), 100, y(many), "grid")
-            + label(f"{many:,.0f}", 0, y(many) + 4, "tick", dx=-6, text_anchor="end")
+            + label(number_text(many), 0, y(many) + 4, "tick", dx=-6, text_anchor="end")
             for many in ticks(y, 4)
         ),
         *(
@@ -250,7 +250,7 @@ def epochs(attempts: Attempts) -> str:
     time = Scale(0, 1.1 * longest, bottom, middle + 34)
     first_of_each = [*accumulate(len(epochs) for epochs in attempts)]
     marks = [
-        *_axis(rate, "clicks per second", [f"{each:,.0f}" for each in ticks(rate, 3)], 3),
+        *_axis(rate, "clicks per second", [number_text(each) for each in ticks(rate, 3)], 3),
         *_axis(time, "time", [elapsed_text(1e6 * each) for each in ticks(time, 4)], 4),
         *(
             mark

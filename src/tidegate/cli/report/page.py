@@ -19,7 +19,7 @@ from tidegate.cli.report.charts import (
     warm,
 )
 from tidegate.cli.report.svg import element, escaped
-from tidegate.text import clock_text, count_text, elapsed_text
+from tidegate.text import clock_text, count_text, elapsed_text, number_text, share_text
 
 _LONGEST: Final = 12
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -64,14 +64,14 @@ def _sections(report: Report) -> list[str]:
     warm_s = sum(each.seconds for each in warm_epochs)
     rate = sum(each.rows for each in warm_epochs) / warm_s if warm_s else 0.0
     numbers = {
-        "clicks": f"{clicks.height:,}",
-        "sessions": f"{over:,}",
-        "still open": f"{report.sessions.height - over:,}",
-        "late clicks": f"{late:,}",
-        "epochs": f"{sum(map(len, attempts)):,}",
+        "clicks": number_text(clicks.height),
+        "sessions": number_text(over),
+        "still open": number_text(report.sessions.height - over),
+        "late clicks": number_text(late),
+        "epochs": number_text(sum(map(len, attempts))),
         "restarts": f"{len(attempts) - 1}",
         "time in all": elapsed_text(1e6 * report.seconds),
-        "clicks per second": f"{rate:,.0f}",
+        "clicks per second": number_text(rate),
     }
     day = clicks.select(pl.col("event_time").dt.date().min()).item()
     return [
@@ -103,7 +103,7 @@ def _sections(report: Report) -> list[str]:
             "Throughput of each epoch, and where its time went",
             "An epoch is read, stepped and committed as one. The first one of a process also waits "
             "for Spark to warm up, and is left out of the shares and of the "
-            f"{rate:,.0f} clicks per second.",
+            f"{number_text(rate)} clicks per second.",
             _legend(attempts),
             epochs(attempts),
         ),
@@ -142,7 +142,7 @@ def _legend(attempts: Attempts) -> str:
         element(
             "li",
             element("span", " ", class_=f"swatch {part_class(name)}"),
-            escaped(f"{name} {100 * spent / whole:.0f} %"),
+            escaped(f"{name} {share_text(spent / whole)}"),
         )
         for name, spent in total.items()
         if spent
@@ -159,7 +159,7 @@ def _table(sessions: pl.DataFrame) -> str:
             clock_text(row["window_start"]),
             "still open" if row["open"] else clock_text(row["window_start"] + row["length_us"]),
             elapsed_text(row["length_us"]),
-            f"{row['clicks']:,}",
+            number_text(row["clicks"]),
             row["entry"],
             row["exit"],
         )
