@@ -24,7 +24,14 @@ from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources.click_stream import GENERATED, ClickStream
 from tidegate.sources.columns import batches_of, wanted_types
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SliceDefaults,
+    SourceOpening,
+)
 from tidegate.sources.row_ranges import shared_out
 
 _ROWS: Final = 1_000_000
@@ -105,7 +112,7 @@ class GeneratorOptions(Value):
         )
 
 
-class GeneratorReader:
+class GeneratorReader(ReaderDefaults):
     """Offers rows as fast as it is told to."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
@@ -140,7 +147,7 @@ class GeneratorReader:
         )
 
     def end_at(self, now_us: int) -> None:
-        """See `Endless`."""
+        """See `SourceReader`: a rate makes rows for ever."""
         self._available(now_us)  # a first run begins here
         self._ends_us = now_us
 
@@ -157,7 +164,7 @@ class GeneratorReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorSlice:
+class GeneratorSlice(SliceDefaults):
     """Makes the rows [begin, end)."""
 
     begin: int
@@ -187,6 +194,11 @@ class GeneratorSlice:
             end = min(begin + _BLOCK_ROWS, self.end)
             for batch in batches_of(self.clicks.rows(begin, end, wanted or ["user_id"])):
                 yield batch if wanted else batch.select([])
+
+
+def open_generator(opening: SourceOpening) -> GeneratorReader:
+    """The reader of a source; raises `ConfigError` with all that is wrong with its options."""
+    return GeneratorReader(opening.source, opening.log)
 
 
 def _declared(columns: Mapping[str, str]) -> Mapping[str, str]:

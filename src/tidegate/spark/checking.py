@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, Pipeline
 from tidegate.pipeline.store import DEFAULT_FOLDER
-from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
-from tidegate.sources.protocol import Sampled
+from tidegate.sources import LogEntry, open_source
 from tidegate.spark.absent_columns import AbsentColumn, absent_columns
 from tidegate.spark.inputs import Opening, open_input
 from tidegate.spark.opening import (
@@ -118,11 +117,11 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
 def _absent_columns(plan: Plan, stands: _Stands) -> Iterator[AbsentColumn]:
     """The declared columns that no row has, of sources whose rows name their columns."""
     for place, source in enumerate(plan.pipeline.sources):
-        if source.columns is None or source.format not in NATIVE_FORMATS:
+        if source.columns is None:
             continue
         log = stands.logs.get(source.name, ())
         reader = open_source(source, log, pipeline=plan.pipeline.name)
-        if isinstance(reader, Sampled):
+        if reader is not None:
             yield from absent_columns(plan, place, reader.sampled_names())
 
 
@@ -138,7 +137,7 @@ def _writers(
 
 def _columns_of(opening: Opening, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
     source = opening.source
-    if source.format in NATIVE_FORMATS and source.transform is None:
+    if source.transform is None:
         reader = open_source(source, opening.log, pipeline=opening.pipeline)
         if reader is not None:
             return reader.columns()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -20,17 +20,11 @@ from tidegate.errors import ConfigError, Problem, SourceChanged
 from tidegate.pipeline import DataType, Source
 from tidegate.sources import open_source
 from tidegate.sources.protocol import (
-    Decoding,
-    Endless,
     LogEntry,
-    Numbered,
-    OfFiles,
     Offset,
-    Partitioned,
     Polled,
     Slice,
     SourceReader,
-    Told,
 )
 from tidegate.spark.entry import Task
 from tidegate.spark.job import Feed, numbered
@@ -132,23 +126,14 @@ class NativeInput:
     @property
     def traits(self) -> Traits:
         """See `Input`."""
-        number_column = self.reader.number_column if isinstance(self.reader, Numbered) else None
-        plain = Traits(
-            partitioned=isinstance(self.reader, Partitioned),
-            number_column=number_column if self.transform.empty else None,
+        read, seen = self.reader.traits, self.transform.empty
+        return Traits(
+            partitioned=read.partitioned,
+            number_column=read.number_column if seen else None,
+            undecoded=read.undecoded if seen else None,
+            handed_over=None if seen else read.undecoded,
+            undecoded_columns=read.undecoded_columns,
         )
-        if not isinstance(self.reader, Decoding) or self._undecoded is None:
-            return plain
-        return replace(
-            plain,
-            undecoded=self._undecoded if self.transform.empty else None,
-            handed_over=None if self.transform.empty else self._undecoded,
-            undecoded_columns=self.reader.undecoded_columns,
-        )
-
-    @property
-    def _undecoded(self) -> str | None:
-        return self.reader.undecoded if isinstance(self.reader, Decoding) else None
 
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""
@@ -169,33 +154,31 @@ class NativeInput:
 
     def end_at(self, now_us: int) -> None:
         """See `Input`."""
-        if isinstance(self.reader, Endless):
-            self.reader.end_at(now_us)
+        self.reader.end_at(now_us)
 
     def committed(self, until: Offset) -> None:
         """See `Input`."""
-        if isinstance(self.reader, Told):
-            self.reader.committed(until)
+        self.reader.committed(until)
 
     def decide_by(self, columns: Collection[str]) -> None:
         """See `Input`; a transform reads all columns."""
-        if isinstance(self.reader, Decoding) and self.transform.empty:
+        if self.transform.empty:
             self.reader.decide_by(columns)
 
     def partition_name(self, partition: int) -> str:
         """See `Input`."""
-        return self.reader.partition_name(partition) if isinstance(self.reader, Partitioned) else ""
+        return self.reader.partition_name(partition)
 
     def shared_path(self) -> str | None:
         """See `Input`."""
-        return self.reader.shared_path if isinstance(self.reader, OfFiles) else None
+        return self.reader.shared_path
 
     def _rows(self, slices: tuple[Slice, ...]) -> DataFrame:
         """The rows of slices as Spark sees them, before the transform."""
         order = ReadOrder(
             slices=slices,
             schema=self._arrow,
-            undecoded=self._undecoded,
+            undecoded=self.reader.traits.undecoded,
             undecoded_columns=tuple(self.traits.undecoded_columns),
         )
         task = Task("map_task:read_slices", ordered(order))

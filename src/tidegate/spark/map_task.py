@@ -31,7 +31,7 @@ from tidegate.errors import ConfigError, Problem, TidegateError
 from tidegate.pipeline import Join
 from tidegate.pipeline.masking import shown
 from tidegate.sources.numbering import Numbering, numbering
-from tidegate.sources.protocol import ReadTogether, Slice
+from tidegate.sources.protocol import Slice
 from tidegate.spark import stopwatch
 from tidegate.spark.handover import handed_over, taken_over
 from tidegate.spark.orders import (
@@ -169,13 +169,13 @@ def _frames(
     slices: Sequence[Slice | None], columns: tuple[str, ...] | None
 ) -> list[list[pl.DataFrame]]:
     """The rows of each slice."""
-    there = [part for part in slices if part is not None]
-    if len(there) > 1 and isinstance(there[0], ReadTogether):
-        frames: list[list[pl.DataFrame]] = [[] for _ in there]
-        for place, batch in there[0].read_all(there, columns):
-            frames[place].append(pl.DataFrame(batch))
-        return frames
-    return [[] if part is None else [*map(pl.DataFrame, part.read(columns))] for part in slices]
+    frames: list[list[pl.DataFrame]] = [[] for _ in slices]
+    places = [place for place, part in enumerate(slices) if part is not None]
+    parts = [part for part in slices if part is not None]
+    if parts:
+        for nth, batch in parts[0].read_all(parts, columns):
+            frames[places[nth]].append(pl.DataFrame(batch))
+    return frames
 
 
 def _one_frame(of_slices: Sequence[Sequence[pl.DataFrame]]) -> tuple[_Rows, list[int]]:

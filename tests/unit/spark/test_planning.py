@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidegate import Aggregation, Join, Pipeline, Source, StateStore, Target, Window
-from tidegate.pipeline.source import KAFKA_COLUMNS
+from tidegate.pipeline.formats import KAFKA_COLUMNS
 from tidegate.spark.inputs import Traits
 from tidegate.spark.orders import SourceOrder
 from tidegate.spark.planning import plan_of, standing_order
