@@ -23,7 +23,6 @@ from tidegate.pipeline import Target
 from tidegate.targets import EpochKey, PartKind, StagedRows, TargetWriter, open_target
 from tidegate.targets.dated import refuse_older_state
 from tidegate.targets.ownership import claim_targets, refuse_other_state
-from tidegate.targets.protocol import needs_preparing
 
 IDENTITY = ("user", "window_start")
 
@@ -251,8 +250,7 @@ class OwnershipContract:
     def claimed(self, outlet: Outlet, incarnation: str) -> TargetWriter:
         """As a run opens it."""
         writer = outlet.open()
-        if needs_preparing(writer):
-            writer.prepare(rows().schema)
+        writer.prepare(rows().schema)
         claim_targets({"main": writer}, incarnation)
         return writer
 

@@ -40,7 +40,6 @@ from tidegate.spark.publishing import Publisher
 from tidegate.spark.status import PARTS, EpochReport
 from tidegate.state.protocol import Entry, Manifest, Recovered, Stacks, Store
 from tidegate.targets.dated import places_of
-from tidegate.targets.protocol import needs_closing
 from tidegate.text import instant_text
 
 logger = logging.getLogger("tidegate")
@@ -331,8 +330,7 @@ class Engine:
         """Leave the pipeline to others."""
         self.folder.wait()
         for writer in self.standing.writers.values():
-            if needs_closing(writer):
-                writer.close()
+            writer.close()
         self.store.close()
 
     def _order(self, planned: Planned, side: job.MapSide, flush_us: int | None) -> StepOrder:

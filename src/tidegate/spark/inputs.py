@@ -18,6 +18,8 @@ from pyspark.sql.types import StructType
 
 from tidegate.errors import ConfigError, Problem, SourceChanged
 from tidegate.pipeline import DataType, Source
+from tidegate.pipeline.plugins import source_names
+from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources import open_source
 from tidegate.sources.protocol import (
     LogEntry,
@@ -247,8 +249,10 @@ class TableInput(_OfSpark):
             return self.spark.read.format(self.source.format).options(**options).load()
         except Exception as error:
             found = f"format {self.source.format!r}, which Spark cannot read: {_first_line(error)}"
-            expected = "a format of Tidegate (files, parquet, json, csv, generator) or of Spark"
-            raise ConfigError([Problem("format", found, expected)]) from error
+            names = source_names()
+            expected = f"a format of Tidegate ({', '.join(names)}) or of Spark"
+            hint = did_you_mean(self.source.format, names, "is a jar missing?")
+            raise ConfigError([Problem("format", found, expected, hint)]) from error
 
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""

@@ -47,7 +47,7 @@ from tidegate.spark.orders import (
 from tidegate.spark.wire import Arrived, arrived, digest
 from tidegate.state.cache import At, held_stack, kept_bytes, remember
 from tidegate.state.protocol import Output, Part
-from tidegate.targets.protocol import PartKind, has_one_schema, in_commit
+from tidegate.targets.protocol import PartKind
 from tidegate.targets.staging import StagingFolder
 
 _SEGMENT = "segment"
@@ -272,7 +272,7 @@ class _Staging:
 
         Of a shard and an epoch only those sources come that had such rows.
         """
-        if channel == MAIN or not has_one_schema(self.standing.writers[channel]):
+        if channel == MAIN or not self.standing.writers[channel].one_schema:
             return rows
         return with_schema(rows, self.standing.channel_schemas[channel])
 
@@ -291,6 +291,6 @@ class _Staging:
                 kind=kind,
                 part=part,
                 in_target=in_target,
-                in_commit=in_commit(self.standing.writers[channel]),
+                in_commit=self.standing.writers[channel].in_commit,
             )
         )

@@ -31,7 +31,7 @@ from tidegate.errors import LostLease, StateLost, TargetRefused
 from tidegate.postgres.address import Address
 from tidegate.postgres.connecting import Connection, connect, transaction
 from tidegate.postgres.pool import close_idle
-from tidegate.targets import EpochKey, StagedRows, TargetWriter
+from tidegate.targets import EpochKey, StagedRows, TargetWriter, WriterDefaults
 from tidegate.targets.blobs import table_of_bytes
 from tidegate.targets.pieces import Piece, next_piece
 from tidegate.targets.postgres import PostgresWriter
@@ -40,11 +40,10 @@ from tidegate.targets.postgres_rows import change_of
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(WriterDefaults):
     """A writer whose table is made when the first rows are encoded, as opening an engine does."""
 
     writer: PostgresWriter
-    staging = None
 
     @property
     def takes_retractions(self) -> bool:

@@ -101,7 +101,7 @@ def test_a_large_epoch_is_several_commits_and_goes_on_after_the_last(
 
     with pytest.raises(InterruptedError):
         writer.publish(key(2), [*parts[:2], replace(parts[2], read=lost), *parts[3:]])
-    assert writer.last_epoch(key(2)) == 2  # type: ignore[attr-defined]  # of this target
+    assert writer.last_epoch(key(2)) == 2
     assert outlet.table().height < 7
     monkeypatch.setattr(delta, "_PIECE_ROWS", 3)
     for _ in range(2):
