@@ -14,17 +14,6 @@ import pytest
 from polars.testing import assert_frame_equal
 from psycopg import sql
 
-from tests.contracts.targets import (
-    IDENTITY,
-    Outlet,
-    OwnershipContract,
-    TableContract,
-    UpsertContract,
-    ids,
-    key,
-    rows,
-    stage,
-)
 from tests.postgres_server import Place, Server
 from tests.services.postgres.postgres_tables import SCHEMA, made, opened
 from tidegate.errors import LostLease, StateLost, TargetRefused
@@ -37,6 +26,17 @@ from tidegate.targets.pieces import Piece, next_piece
 from tidegate.targets.postgres import PostgresWriter
 from tidegate.targets.postgres_published import first_time
 from tidegate.targets.postgres_rows import change_of
+from tidegate.testing.target_contract import (
+    IDENTITY,
+    Outlet,
+    OwnershipContract,
+    TableContract,
+    UpsertContract,
+    ids,
+    key,
+    rows,
+    stage,
+)
 
 
 @dataclass(frozen=True)

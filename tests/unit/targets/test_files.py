@@ -11,7 +11,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import (
+from tidegate.errors import ConfigError, StateLost
+from tidegate.pipeline import Target
+from tidegate.targets import FilesWriter, StagedRows, TargetOpening
+from tidegate.targets.files import open_files
+from tidegate.testing.target_contract import (
     Outlet,
     OwnershipContract,
     TableContract,
@@ -21,10 +25,6 @@ from tests.contracts.targets import (
     rows,
     stage,
 )
-from tidegate.errors import ConfigError, StateLost
-from tidegate.pipeline import Target
-from tidegate.targets import FilesWriter, StagedRows, TargetOpening
-from tidegate.targets.files import open_files
 
 
 class Files(Outlet):

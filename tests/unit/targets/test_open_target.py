@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import NAMES, all_types
 from tidegate.pipeline import Target
 from tidegate.targets import NATIVE_FORMATS, open_target
 from tidegate.targets.blobs import table_of_bytes, table_to_bytes
 from tidegate.targets.names import safe_name
+from tidegate.testing.target_contract import NAMES, all_types
 
 
 @pytest.mark.parametrize("format", ["iceberg", "orc"])

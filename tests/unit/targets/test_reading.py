@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import IDENTITY, ids, key, rows, stage
 from tidegate.errors import ConfigError, UnreadableSource
 from tidegate.pipeline import Target
 from tidegate.targets import NATIVE_FORMATS, TargetWriter, memory_table, open_target
 from tidegate.targets.reading import read_target
 from tidegate.targets.rowreading import from_csv, from_json_lines
 from tidegate.targets.rowtext import to_csv, to_json_lines
+from tidegate.testing.target_contract import IDENTITY, ids, key, rows, stage
 
 ANN, BOB = ("ann", 0, 1), ("bob", 10, 2)
 SCHEMA = rows().schema
