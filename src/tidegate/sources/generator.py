@@ -19,7 +19,6 @@ from tidegate.eventtime import us_of_ms
 from tidegate.pipeline import Source
 from tidegate.pipeline.fieldtypes import DurationMs
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources.click_stream import GENERATED, ClickStream
@@ -116,10 +115,7 @@ class GeneratorReader(ReaderDefaults):
     """Offers rows as fast as it is told to."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
-        try:
-            self._options = GeneratorOptions.from_dict(spec.options)
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, "options")) from None
+        self._options = GeneratorOptions.from_dict(spec.options, at="options")
         self._clicks = self._options.click_stream
         self._columns = GENERATED if spec.columns is None else _declared(spec.columns)
         self._started_us: int | None = log[0]["started_us"] if log else None

@@ -17,7 +17,6 @@ from tidegate.errors import ConfigError, Problem, SourceChanged, UnreadableSourc
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType, Source
 from tidegate.pipeline.fieldtypes import Name
-from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Value
 from tidegate.sources.columns import (
     batches_of,
@@ -108,10 +107,7 @@ class MemoryReader(ReaderDefaults):
     """Reads a stream of this process; a row is numbered by how many were put before it."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
-        try:
-            self._options = MemoryOptions.from_dict(spec.options)
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, "options")) from None
+        self._options = MemoryOptions.from_dict(spec.options, at="options")
         self._stream = memory_stream(self._options.name)
         self._columns = None if spec.columns is None else dict(spec.columns)
 

@@ -20,6 +20,7 @@ import polars as pl
 
 from tidegate.errors import TidegateError
 from tidegate.pipeline import StateStore, Target
+from tidegate.targets.options import target_at
 from tidegate.targets.staging import StagingFolder
 
 PartKind: TypeAlias = Literal["sent", "retracted"]
@@ -233,3 +234,8 @@ class TargetOpening:
     """That of the pipeline."""
     changes: bool | None = None
     """Whether rows are changes of rows; None: those that have a column `op` are."""
+
+    @property
+    def options_at(self) -> str:
+        """Where the user wrote its options."""
+        return f"{target_at(self.channel)}.options"
