@@ -92,14 +92,14 @@ class TargetFormat(Format):
 def opener(format: Format, at: str) -> Callable[[Any], Any]:
     """Import what opens a source or target; raises `ConfigError`, at `at`, where that fails."""
     try:
-        found: Callable[[Any], Any] = referred(format.opens)
+        opens: Callable[[Any], Any] = referred(format.opens)
     except ImportError as error:
         if format.package is not None:
             raise format.package.missing(at, format.name, error) from error
-        found_ = f"{format.name!r}, which {format.opens} opens: {error}"
+        found = f"{format.name!r}, which {format.opens} opens: {error}"
         hint = "upgrade the package that has the format, on the driver and wherever tasks run"
-        raise ConfigError([Problem(at, found_, "a function that can be imported", hint)]) from error
-    return found
+        raise ConfigError([Problem(at, found, "a function that can be imported", hint)]) from error
+    return opens
 
 
 def referred(place: str) -> Any:
