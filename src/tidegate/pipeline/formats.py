@@ -206,13 +206,6 @@ TARGETS: Final[dict[str, TargetFormat]] = {
             reaches="folder",
         ),
         TargetFormat(
-            name="postgres",
-            opens="tidegate.targets.postgres:open_postgres",
-            modes=("upsert", "append"),
-            package=PSYCOPG,
-            reaches="database",
-        ),
-        TargetFormat(
             name="kafka",
             opens="tidegate.targets.kafka:open_kafka",
             options="tidegate.targets.kafka_options:KafkaTargetOptions",
@@ -220,6 +213,13 @@ TARGETS: Final[dict[str, TargetFormat]] = {
             upsert_option="key",
             package=CONFLUENT_KAFKA,
             reaches="brokers",
+        ),
+        TargetFormat(
+            name="postgres",
+            opens="tidegate.targets.postgres:open_postgres",
+            modes=("upsert", "append"),
+            package=PSYCOPG,
+            reaches="database",
         ),
         TargetFormat(name="memory", opens="tidegate.targets.memory:open_memory", modes=("upsert",)),
         TargetFormat(

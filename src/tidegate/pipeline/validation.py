@@ -178,10 +178,10 @@ class Value(BaseModel):
             return data
         if not isinstance(data, Mapping):
             raise ConfigError([misplaced_value(at, data, f"the keys of {cls.__name__}")])
-        try:
-            return cls(**{str(key): value for key, value in data.items()})
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, at)) from None
+        made = cls.checked({str(key): value for key, value in data.items()})
+        if isinstance(made, Draft):
+            raise ConfigError(located(_problems_in(made), at))
+        return made
 
     @classmethod
     def model_validate(cls, obj: Any, **_: Any) -> Self:
