@@ -28,6 +28,8 @@ pytest.register_assert_rewrite(
     "tidegate.testing.contracts",
     "tidegate.testing.depot_contract",
     "tidegate.testing.reset_contract",
+    "tidegate.testing.source_contract",
+    "tidegate.testing.target_contract",
 )
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as in a Spark worker

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 
 from tidegate.pipeline import Source
+from tidegate.pipeline.formats import SourceFormat
 from tidegate.sources.click_stream import GENERATED, ClickStream
 from tidegate.sources.generator import GeneratorSlice
 from tidegate.sources.kafka_planning import Range, grouped
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SliceDefaults,
+    SourceOpening,
+    SourceTraits,
+)
 from tidegate.sources.row_ranges import shared_out
 
-FORMAT = "partitioned-clicks"
+FORMAT = SourceFormat(
+    name="partitioned-clicks", opens="benchmarks.engine.partitioned_clicks:open_partitioned"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSlice:
+class PartitionSlice(SliceDefaults):
     """Some rows of a partition."""
 
     partition: int
@@ -37,15 +47,17 @@ class PartitionSlice:
         return self.rows.read(columns)
 
 
-class PartitionedReader:
+class PartitionedReader(ReaderDefaults):
     """In every epoch each partition has as many rows as the others."""
-
-    partitioned: Literal[True] = True
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
         del log
         self._rows, self._partitions = spec.options["rows"], spec.options["partitions"]
         self._clicks = ClickStream(keys=100_000, start_us=0, events_per_second=20_000)
+
+    @property
+    def traits(self) -> SourceTraits:
+        return SourceTraits(partitioned=True)
 
     def partition_name(self, partition: int) -> str:
         return f"clicks-{partition}"
@@ -76,3 +88,7 @@ class PartitionedReader:
             begin=part.begin, end=part.end, clicks=self._clicks, columns=GENERATED
         )
         return PartitionSlice(partition=part.place, rows=rows)
+
+
+def open_partitioned(opening: SourceOpening) -> PartitionedReader:
+    return PartitionedReader(opening.source, opening.log)

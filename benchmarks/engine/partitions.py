@@ -18,9 +18,10 @@ import psutil
 
 from benchmarks.engine import session
 from benchmarks.engine.files import empty_folder
-from benchmarks.engine.partitioned_clicks import FORMAT, PartitionedReader
+from benchmarks.engine.partitioned_clicks import FORMAT
 from benchmarks.size import QUICK
-from tidegate import Aggregation, Pipeline, Source, StateStore, Target, Window, sources
+from tidegate import Aggregation, Pipeline, Source, StateStore, Target, Window
+from tidegate.pipeline.formats import SOURCES
 from tidegate.spark.session import OWN_JVM_OPTIONS
 
 FEW, MANY = 12, 1000
@@ -50,7 +51,7 @@ def measured() -> dict[int, float]:
 
 
 def main(scratch: Path) -> None:
-    sources._READERS[FORMAT] = PartitionedReader  # type: ignore[index]  # noqa: SLF001 - as if it were built in
+    SOURCES[FORMAT.name] = FORMAT  # as if it were built in
     spark = session.start(scratch, OWN_JVM_OPTIONS)
     seconds: dict[int, float] = {}
     for nth, partitions in enumerate([FEW, MANY, FEW, MANY]):  # the first two warm up
@@ -80,7 +81,7 @@ def _pipeline(partitions: int, folder: Path) -> Pipeline:
     options = {"rows": (_EPOCHS + 1) * _ROWS, "partitions": partitions}
     return Pipeline(
         name="clicks",
-        sources=Source(name="clicks", format=FORMAT, event_time="event_time", options=options),
+        sources=Source(name="clicks", format=FORMAT.name, event_time="event_time", options=options),
         window=Window(
             kind="session",
             gap_ms=30_000,

@@ -76,7 +76,7 @@ def _epoch(spark: SparkSession, polled: Polled) -> list[dict[str, Any]]:
 
 def read_task(slices: list[Slice]) -> Iterator[pa.RecordBatch]:
     """Read slices together, as map tasks do; each batch is counted and forgotten."""
-    for _, batch in slices[0].read_all(slices, [*COLUMNS]):  # type: ignore[attr-defined]  # Kafka's
+    for _, batch in slices[0].read_all(slices, [*COLUMNS]):
         yield pa.RecordBatch.from_pylist([_sums(batch)])
 
 

@@ -24,7 +24,6 @@ from tidegate.engine.publish import Publisher
 from tidegate.state import open_store
 from tidegate.state.protocol import Manifest, Output, Stacks
 from tidegate.targets import TargetWriter, open_target
-from tidegate.targets.protocol import in_commit, needs_closing, needs_preparing
 from tidegate.tasks.step_task import in_parts
 
 NAME = "large-epoch"
@@ -92,7 +91,7 @@ def stage(told: Settings) -> dict[str, Any]:
                         kind="sent",
                         part=staged["output0"],
                         in_target=False,
-                        in_commit=in_commit(writer),
+                        in_commit=writer.in_commit,
                     )
                 )
     finally:
@@ -119,14 +118,12 @@ def publish(told: Settings) -> dict[str, Any]:
         writers={"main": writer},
     )
     manifest = msgspec.json.decode(told.manifest.read_bytes(), type=Manifest)
-    if needs_preparing(writer):
-        writer.prepare(next(shards(1)).schema)
+    writer.prepare(next(shards(1)).schema)
     began = time.perf_counter()
     store.commit(recovered.token, manifest, publisher.beside(manifest))
     publisher.publish(manifest)
     seconds = time.perf_counter() - began
-    if needs_closing(writer):
-        writer.close()
+    writer.close()
     store.close()
     return {"seconds": seconds, "driver_bytes": peak_bytes()}
 

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from scripts.reference.markdown import code, table
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Target
-from tidegate.pipeline.validation import Value, keys_of
-from tidegate.sources.file_options import FileOptions
-from tidegate.sources.generator import GeneratorOptions
-from tidegate.sources.kafka_options import KafkaOptions
-from tidegate.sources.memory import MemoryOptions
+from tidegate.pipeline.formats import SOURCES, referred
+from tidegate.pipeline.validation import keys_of
 from tidegate.targets import NATIVE_FORMATS, open_target
-
-_SOURCES: Final[Mapping[str, type[Value]]] = {
-    "files": FileOptions,
-    "kafka": KafkaOptions,
-    "generator": GeneratorOptions,
-    "memory": MemoryOptions,
-}
 
 
 def source_options() -> str:
     """The options of each format that is read natively."""
-    return _table({name: keys_of(model).values() for name, model in _SOURCES.items()})
+    models: dict[str, str] = {}
+    for each in SOURCES.values():
+        if each.options is not None:  # json and csv have that of files
+            models.setdefault(each.options, each.name)
+    return _table({name: keys_of(referred(model)).values() for model, name in models.items()})
 
 
 def target_options() -> str:

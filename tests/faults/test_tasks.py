@@ -16,14 +16,14 @@ from tests.faults.outcome import assert_same, outcome, parts_in_store, runs_of_e
 from tests.faults.pipelines import MODULE, pipeline_of
 from tests.faults.processes import ROOT, driver, wait_for
 from tests.faults.stopping import run_until
-from tests.faults.unsteady import FORMAT, UnsteadyReader, reads, unsteady_source
+from tests.faults.unsteady import FORMAT, reads, unsteady_source
 from tests.nights import at_night
-from tidegate import sources
 from tidegate.engine.executor import EpochOrders, map_order
 from tidegate.engine.recover import open_engine
 from tidegate.errors import InconsistentEpoch
 from tidegate.eventtime import now_us
 from tidegate.pipeline import Pipeline, RunSettings
+from tidegate.pipeline.formats import SOURCES
 from tidegate.spark.backend import SparkBackend
 from tidegate.spark.executor import SparkExecutor
 from tidegate.tasks.map_task import map_slices
@@ -125,7 +125,7 @@ def _mapped(context: JobContext, orders: EpochOrders) -> list[dict[str, list[Any
 
 @pytest.fixture
 def unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sources._READERS, FORMAT, UnsteadyReader)
+    monkeypatch.setitem(SOURCES, FORMAT.name, FORMAT)
 
 
 def lose_shuffle_files(spark: SparkSession, held: Path, ended: Callable[[], bool]) -> None:

@@ -11,15 +11,23 @@ import pyarrow as pa
 
 from tests.faults.operators import clicks_source
 from tidegate.pipeline import Source
+from tidegate.pipeline.formats import SourceFormat
 from tidegate.sources import GeneratorReader
 from tidegate.sources.generator import GeneratorSlice
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SliceDefaults,
+    SourceOpening,
+)
 
-FORMAT = "unsteady"
+FORMAT = SourceFormat(name="unsteady", opens="tests.faults.unsteady:open_unsteady")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnsteadySlice:
+class UnsteadySlice(SliceDefaults):
     """Clicks; in its second read, if it is not steady, those of another seed."""
 
     made: GeneratorSlice
@@ -49,7 +57,7 @@ class UnsteadySlice:
             yield from self.made.read(columns)
 
 
-class UnsteadyReader:
+class UnsteadyReader(ReaderDefaults):
     """The generator, slice for slice."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
@@ -68,9 +76,13 @@ class UnsteadyReader:
         return UnsteadySlice(made=made, notes=self._notes, steady=self._steady)
 
 
+def open_unsteady(opening: SourceOpening) -> UnsteadyReader:
+    return UnsteadyReader(opening.source, opening.log)
+
+
 def unsteady_source(notes: Path, *, steady: bool) -> Source:
     options = {"notes": str(notes), "steady": steady}
-    return Source(name="clicks", format=FORMAT, event_time="event_time", options=options)
+    return Source(name="clicks", format=FORMAT.name, event_time="event_time", options=options)
 
 
 def reads(notes: Path) -> dict[int, int]:

@@ -21,7 +21,7 @@ from tests.properties.test_hostile_input_files import CELLS, COLUMNS, JSON_LINES
 from tidegate.core.event_times import event_times
 from tidegate.errors import ConfigError
 from tidegate.pipeline import DataType
-from tidegate.pipeline.source import KAFKA_COLUMNS, KAFKA_VALUE
+from tidegate.pipeline.formats import KAFKA_COLUMNS, KAFKA_VALUE
 from tidegate.sources import decode_avro
 from tidegate.sources.decode_avro import AvroDecoder, RegistryDecoder
 from tidegate.sources.decode_avro_schema import avro_columns

@@ -28,7 +28,9 @@ from urllib.parse import urlsplit
 
 from tidegate.errors import TidegateError, telling_line
 from tidegate.pipeline import Pipeline
+from tidegate.pipeline.formats import PSYCOPG, TARGETS, Format
 from tidegate.pipeline.masking import masked_text
+from tidegate.pipeline.plugins import source_format, target_format
 from tidegate.text import bytes_text, elapsed_text
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def findings(pipeline: Pipeline | None) -> list[Finding]:
     """All findings about this machine, and about what a pipeline uses."""
     parts = [] if pipeline is None else parts_of(pipeline)
     needed_for = {
-        _PACKAGE_OF[each.format]: each.what for each in parts if each.format in _PACKAGE_OF
+        package.distribution: each.what
+        for each in parts
+        if (format := _format_of(each)) is not None and (package := format.package) is not None
     }
     return [
         *packages(needed_for),
@@ -91,8 +95,6 @@ PACKAGES: Final[Mapping[str, Package]] = {
     "psycopg": Package((3, 2), (4,), "tidegate[postgres]", "state or results in PostgreSQL"),
     "confluent-kafka": Package((2, 8), (3,), "tidegate[kafka]", "Kafka topics"),
 }
-_PACKAGE_OF: Final = {"delta": "deltalake", "kafka": "confluent-kafka", "postgres": "psycopg"}
-"""By format of a source or target, or kind of a store."""
 
 
 def packages(needed_for: Mapping[str, str]) -> Iterator[Finding]:
@@ -389,7 +391,6 @@ def read(what: str, path: str) -> Finding:
 
 # --- what a pipeline uses ---------------------------------------------------------------------
 
-_FILES: Final = ("files", "parquet", "json", "csv", "delta")
 _CONNECT_S: Final = 3
 
 
@@ -414,17 +415,25 @@ def parts_of(pipeline: Pipeline) -> list[Part]:
     ]
 
 
+def _format_of(part: Part) -> Format | None:
+    """What is known of a part by its format; of a store in PostgreSQL that of a target there."""
+    if part.use == "store":
+        return TARGETS.get(part.format)
+    return (source_format if part.use == "source" else target_format)(part.format)
+
+
 def used_by(part: Part) -> Iterator[Finding]:
     """The folder or the server of a part; formats of Spark keep to themselves what they use."""
-    path = part.options.get("path")
-    if part.format == "sqlite":
+    path, format = part.options.get("path"), _format_of(part)
+    reaches = None if format is None else format.reaches
+    if part.use == "store" and part.format == "sqlite":
         yield written("state folder", str(part.options["url"]))
-    elif part.format == "kafka":
+    elif reaches == "brokers":
         servers = str(part.options.get("bootstrap_servers", "")).split(",")
         yield from (broker(part.what, each.strip()) for each in servers if each.strip())
-    elif part.format == "postgres" and installed("psycopg"):
+    elif reaches == "database" and installed(PSYCOPG.distribution):
         yield database(part.what, str(part.options.get("url") or ""))
-    elif part.format in _FILES and isinstance(path, str | os.PathLike):
+    elif reaches == "folder" and isinstance(path, str | os.PathLike):
         local = str(path).removeprefix("file://")
         if "://" not in local:
             yield from _files(part, local)

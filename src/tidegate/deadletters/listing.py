@@ -18,7 +18,7 @@ from tidegate.kafka import need_confluent_kafka
 from tidegate.pipeline import Pipeline, Target
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.wording import did_you_mean, whereabouts
-from tidegate.targets.reading import READABLE_FORMATS, read_target
+from tidegate.targets.reading import is_readable, read_target
 from tidegate.targets.rowtext import to_json_lines
 
 
@@ -91,7 +91,7 @@ def _letters(pipeline: Pipeline, channel: str, target: Target, limit: int) -> Le
     if target.format == "kafka":
         need_confluent_kafka(f"{channel}.format")
         return _in_topic(pipeline.name, channel, target, place, limit)
-    if target.format not in READABLE_FORMATS:
+    if not is_readable(target):
         return Letters(channel, place, None)
     store = pipeline.state_store
     rows = read_target(target, pipeline=pipeline.name, channel=channel, store=store)

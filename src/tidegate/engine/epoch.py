@@ -38,7 +38,6 @@ from tidegate.pipeline import RunSettings
 from tidegate.sources.protocol import Offset
 from tidegate.state.protocol import Manifest, Recovered, Stacks, Store
 from tidegate.targets.dated import places_of
-from tidegate.targets.protocol import needs_closing
 from tidegate.tasks.orders import (
     JobContext,
     OperatorReport,
@@ -329,8 +328,7 @@ class Engine:
         self.folder.wait()
         self.executor.close()
         for writer in self.context.writers.values():
-            if needs_closing(writer):
-                writer.close()
+            writer.close()
         self.store.close()
 
     def _order(self, head: Head, plan: EpochPlan, flush_us: int | None) -> StepOrder:

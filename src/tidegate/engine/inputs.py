@@ -10,18 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.pipeline import Source
-from tidegate.sources.protocol import (
-    Decoding,
-    Endless,
-    LogEntry,
-    Numbered,
-    OfFiles,
-    Offset,
-    Partitioned,
-    Polled,
-    SourceReader,
-    Told,
-)
+from tidegate.sources.protocol import LogEntry, Offset, Polled, SourceReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,23 +105,13 @@ class NativeInput:
     @property
     def traits(self) -> Traits:
         """See `Input`."""
+        read = self.reader.traits
         return Traits(
-            partitioned=isinstance(self.reader, Partitioned),
-            number_column=self.reader.number_column if isinstance(self.reader, Numbered) else None,
-            undecoded=self.undecoded,
-            undecoded_columns=self._undecoded_columns,
+            partitioned=read.partitioned,
+            number_column=read.number_column,
+            undecoded=read.undecoded,
+            undecoded_columns=read.undecoded_columns,
         )
-
-    @property
-    def undecoded(self) -> str | None:
-        """The column that is not NULL in rows which could not be decoded; None: there is none."""
-        return self.reader.undecoded if isinstance(self.reader, Decoding) else None
-
-    @property
-    def _undecoded_columns(self) -> Mapping[str, str]:
-        if isinstance(self.reader, Decoding) and self.reader.undecoded is not None:
-            return self.reader.undecoded_columns
-        return {}
 
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""
@@ -145,23 +124,20 @@ class NativeInput:
 
     def end_at(self, now_us: int) -> None:
         """See `Input`."""
-        if isinstance(self.reader, Endless):
-            self.reader.end_at(now_us)
+        self.reader.end_at(now_us)
 
     def committed(self, until: Offset) -> None:
         """See `Input`."""
-        if isinstance(self.reader, Told):
-            self.reader.committed(until)
+        self.reader.committed(until)
 
     def decide_by(self, columns: Collection[str]) -> None:
         """See `Input`."""
-        if isinstance(self.reader, Decoding):
-            self.reader.decide_by(columns)
+        self.reader.decide_by(columns)
 
     def partition_name(self, partition: int) -> str:
         """See `Input`."""
-        return self.reader.partition_name(partition) if isinstance(self.reader, Partitioned) else ""
+        return self.reader.partition_name(partition)
 
     def shared_path(self) -> str | None:
         """See `Input`."""
-        return self.reader.shared_path if isinstance(self.reader, OfFiles) else None
+        return self.reader.shared_path

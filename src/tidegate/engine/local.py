@@ -18,10 +18,9 @@ from tidegate.engine.executor import EpochOrders, map_order
 from tidegate.engine.inputs import Input, NativeInput, Opening
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import Pipeline, Target
-from tidegate.sources import NATIVE_FORMATS as NATIVE_SOURCES
+from tidegate.pipeline.plugins import source_names, target_names
 from tidegate.sources import open_source
 from tidegate.state.protocol import Depot
-from tidegate.targets import NATIVE_FORMATS as NATIVE_TARGETS
 from tidegate.targets.protocol import TargetWriter
 from tidegate.tasks.map_task import map_slices
 from tidegate.tasks.orders import JobContext, ShardReport
@@ -67,7 +66,7 @@ class LocalBackend:
         reader = open_source(source, opening.log, pipeline=opening.pipeline)
         problems = []
         if reader is None:
-            expected = f"one of {', '.join(sorted(NATIVE_SOURCES))}, which need no Spark"
+            expected = f"one of {', '.join(source_names())}, which need no Spark"
             problems.append(Problem("format", repr(source.format), expected, _HINT))
         if source.transform is not None:
             found, expected = "SQL that Spark runs", "no transform in a local run"
@@ -78,7 +77,7 @@ class LocalBackend:
 
     def open_target(self, target: Target) -> TargetWriter:
         """See `Backend`."""
-        expected = f"one of {', '.join(NATIVE_TARGETS)}, which need no Spark"
+        expected = f"one of {', '.join(target_names())}, which need no Spark"
         raise ConfigError([Problem("target.format", repr(target.format), expected, _HINT)])
 
     def check_reachable(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tidegate import faults
 from tidegate.errors import StateLost
 from tidegate.state.protocol import Depot, Manifest, Output
-from tidegate.targets.protocol import EpochKey, StagedRows, TargetWriter, in_commit
+from tidegate.targets.protocol import EpochKey, StagedRows, TargetWriter
 
 _STAMPED: Final = re.compile(r"(?P<token>\d+)-(?P<epoch>\d+)-", re.ASCII)
 """How names of parts begin."""
@@ -65,7 +65,7 @@ class Publisher:
         acts = []
         for (_, channel), outputs in _by_channel(outputs_now):
             writer = self.writers[channel]
-            if not in_commit(writer):
+            if not writer.in_commit:
                 raise StateLost(f"rows of {channel!r} were staged for the database of the store")
             acts.append(writer.beside([self._staged(writer, output) for output in outputs]))
 

@@ -38,7 +38,7 @@ from tidegate.state.library import library_version
 from tidegate.state.protocol import Manifest, Recovered, Store
 from tidegate.targets.dated import refuse_older_state, refuse_other_places
 from tidegate.targets.ownership import claim_targets, refuse_other_state
-from tidegate.targets.protocol import EpochKey, TargetWriter, needs_preparing
+from tidegate.targets.protocol import EpochKey, TargetWriter
 from tidegate.tasks.orders import JobContext
 
 T = TypeVar("T")
@@ -238,10 +238,9 @@ def _prepare_targets(plan: Plan, writers: Mapping[str, TargetWriter]) -> None:
 
     Two channels may name one table: what the first has made, the other must be able to use.
     """
-    made = {channel: writer for channel, writer in writers.items() if needs_preparing(writer)}
-    for channel, writer in made.items():
+    for channel, writer in writers.items():
         writer.prepare(_schema_of(plan, channel))
-    if len(made) > 1 and (problems := target_problems(plan, made)):
+    if len(writers) > 1 and (problems := target_problems(plan, writers)):
         raise ConfigError(problems)
 
 

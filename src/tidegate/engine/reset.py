@@ -11,8 +11,6 @@ from tidegate.errors import telling_line
 from tidegate.pipeline import MAIN, Pipeline
 from tidegate.state import open_store
 from tidegate.targets import open_target
-from tidegate.targets.ownership import is_owned
-from tidegate.targets.protocol import needs_closing
 
 logger = logging.getLogger("tidegate")
 
@@ -38,9 +36,8 @@ def claim_anew(pipeline: Pipeline, incarnation: str) -> None:
             writer = open_target(
                 target, pipeline=pipeline.name, channel=channel, store=pipeline.state_store
             )
-            if writer is not None and is_owned(writer):
+            if writer is not None:
                 writer.claim(incarnation)
-            if writer is not None and needs_closing(writer):
                 writer.close()
         except Exception as error:
             logger.warning(

@@ -8,7 +8,7 @@ so where it is missing, and must be called before they are imported.
 
 from __future__ import annotations
 
-from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline.formats import CONFLUENT_KAFKA
 
 
 def need_confluent_kafka(at: str) -> None:
@@ -16,6 +16,4 @@ def need_confluent_kafka(at: str) -> None:
     try:
         import confluent_kafka  # noqa: F401, PLC0415  # only where it is used
     except ImportError as error:
-        hint = "pip install 'tidegate[kafka]', on the driver and wherever tasks run"
-        found = f"'kafka', but confluent_kafka cannot be imported: {error}"
-        raise ConfigError([Problem(at, found, "confluent-kafka 2.8 or later", hint)]) from None
+        raise CONFLUENT_KAFKA.missing(at, "kafka", error) from None

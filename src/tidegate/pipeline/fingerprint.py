@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegate.pipeline.aggregate_lookup import identities
 from tidegate.pipeline.aggregates import OPTIONS
 from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.formats import PLACES, Format
 from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.masking import USER_IN_URL, masked, masked_text
+from tidegate.pipeline.plugins import source_format, target_format
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.target import Target
 from tidegate.pipeline.validation import Value
@@ -41,8 +43,8 @@ MAY_CHANGE: Final = {
     "sources[].watermark": "as for the pipeline",
     "sources[].max_rejected_share": "it can stop the first epoch, and changes no row",
     "sources[].columns": "but for the types of the columns that operators read",
-    "sources[].options": "but for those that say what is read, see `IDENTITY_OPTIONS`",
-    "target.options": "but for those that say where results go, see `IDENTITY_OPTIONS`",
+    "sources[].options": "but for those that say what is read, see `Format.identity_options`",
+    "target.options": "but for those that say where results go, see `Format.identity_options`",
     "channels.*.options": "as for the target",
     "state_store": "state says itself which pipeline it belongs to, wherever it is",
     "operators[].aggregations[].max_distinct": "a bound, not part of the result",
@@ -50,15 +52,6 @@ MAY_CHANGE: Final = {
     "operators[].max_state_rows_per_key": "a bound, not part of the result",
 }
 """What may change between two runs of a pipeline with the same state, and why."""
-
-IDENTITY_OPTIONS: Final = frozenset(
-    (
-        *("path", "paths", "table", "dbtable", "database", "schema", "catalog", "url"),
-        *("topic", "topics", "topic_pattern", "pattern", "subscribe", "subscribepattern", "assign"),
-        "key",
-    )
-)
-"""Options that say which folder, topic or table is meant, in lower case."""
 
 _DSN_PLACE: Final = re.compile(r"\b(?:host|hostaddr|port|dbname)\s*=\s*(?:'[^']*'|\S+)")
 
@@ -124,13 +117,12 @@ _OF_NO_RESULT: Final = {"name", "watermark", "columns", "options", "max_rejected
 
 def _source(source: Source) -> dict[str, Any]:
     fields = _given(source, leave_out=_OF_NO_RESULT)
-    how_not_what = {"schema"} if source.format == "kafka" else set[str]()  # of Avro, in a file
-    options = {name: each for name, each in source.options.items() if name not in how_not_what}
-    return {**fields, **_identity(options)}
+    return {**fields, **_identity(source.options, source_format(source.format))}
 
 
 def _target(target: Target) -> dict[str, Any]:
-    return {"format": target.format, "mode": target.mode, **_identity(target.options)}
+    identity = _identity(target.options, target_format(target.format))
+    return {"format": target.format, "mode": target.mode, **identity}
 
 
 def _operator(
@@ -198,12 +190,9 @@ def _given(value: Value, leave_out: set[str]) -> dict[str, Any]:
     return {name: item for name, item in fields.items() if item != defaults[name]}
 
 
-def _identity(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {
-        name: _place(name, value)
-        for name, value in options.items()
-        if name.lower() in IDENTITY_OPTIONS
-    }
+def _identity(options: Mapping[str, Any], format: Format | None) -> dict[str, Any]:
+    names = PLACES if format is None else format.identity_options
+    known = {name: _place(name, each) for name, each in options.items() if name.lower() in names}
     return {"options": known} if known else {}
 
 

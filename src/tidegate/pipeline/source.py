@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from tidegate.errors import Problem
+from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.datatypes import DataType
 from tidegate.pipeline.fieldtypes import ColumnTypes, Name, Options, Share, nothing
+from tidegate.pipeline.formats import SourceFormat
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.names import PlainName
+from tidegate.pipeline.plugins import source_format
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.watermark import Watermark
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
@@ -20,23 +23,15 @@ from tidegate.pipeline.wording import did_you_mean
 ARRIVAL: Final = "arrival"
 """As `event_time`: the clock of the epoch that reads a row is the time of the row."""
 
-KAFKA_OFFSET: Final = "kafka_offset"
-"""Where in its partition a record is."""
-KAFKA_VALUE: Final = "kafka_value"
-"""The bytes of a record whose value could not be decoded; NULL in all others."""
-
-KAFKA_COLUMNS: Final[Mapping[str, str]] = {
-    "kafka_key": "binary",
-    "kafka_topic": "string",
-    "kafka_partition": "int",
-    KAFKA_OFFSET: "long",
-    "kafka_timestamp": "timestamp",
-    "kafka_headers": "string",
-    KAFKA_VALUE: "binary",
-}
-"""What every record of Kafka has, besides the columns of its value."""
-
 _READ_ONCE: Final = ("socket", "rate", "rate-micro-batch")
+
+
+def format_can_be_loaded(source: Source) -> Iterator[Problem]:
+    """What another package registers may be broken."""
+    try:
+        source_format(source.format)
+    except ConfigError as error:
+        yield from error.problems
 
 
 def source_can_be_read_again(source: Source) -> Iterator[Problem]:
@@ -122,6 +117,7 @@ class Source(Value):
     """What only this format understands, such as `path` or `topic`."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        format_can_be_loaded,
         source_can_be_read_again,
         tables_are_read_once,
         unit_needs_a_column,
@@ -138,9 +134,14 @@ def declared_columns(source: Source) -> Mapping[str, str] | None:
 
 
 def record_columns(source: Source) -> Mapping[str, str]:
-    """What each row has besides its payload; bytes that are the payload need no second column."""
-    if source.format != "kafka":
-        return {}
-    if source.options.get("value_format") == "binary":
-        return {name: kind for name, kind in KAFKA_COLUMNS.items() if name != KAFKA_VALUE}
-    return KAFKA_COLUMNS
+    """What each row has besides its payload, as its format says."""
+    format = _loaded(source)
+    added = None if format is None else format.row_columns
+    return {} if added is None else added(source.options)
+
+
+def _loaded(source: Source) -> SourceFormat | None:
+    """The format of a source, for rules that have nothing to say of one that is broken."""
+    with suppress(ConfigError):
+        return source_format(source.format)
+    return None

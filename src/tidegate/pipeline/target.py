@@ -3,47 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal
+from contextlib import suppress
+from typing import Any, ClassVar
 
 from pydantic import Field
 
-from tidegate.errors import Problem
+from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.fieldtypes import DERIVED, Name, Options, nothing
+from tidegate.pipeline.formats import Mode, TargetFormat
 from tidegate.pipeline.masking import listed, shown
+from tidegate.pipeline.plugins import target_format, target_names
 from tidegate.pipeline.validation import Rule, Value
 
-Mode = Literal["append", "upsert"]
 
-_APPEND: Final[tuple[Mode, ...]] = ("append",)
-_UPSERT: Final[tuple[Mode, ...]] = ("upsert",)
-
-MODES: Final[Mapping[str, tuple[Mode, ...]]] = {
-    "parquet": _APPEND,
-    "json": _APPEND,
-    "csv": _APPEND,
-    "delta": ("append", "upsert"),
-    "kafka": ("append", "upsert"),
-    "postgres": ("upsert", "append"),
-    "memory": _UPSERT,
-    "console": _UPSERT,
-}
-"""What each format can do; any other is a format of Spark, which can only append."""
+def format_can_be_loaded(target: Target) -> Iterator[Problem]:
+    """What another package registers may be broken."""
+    try:
+        target_format(target.format)
+    except ConfigError as error:
+        yield from error.problems
 
 
 def mode_fits_format(target: Target) -> Iterator[Problem]:
     """Each format has its modes."""
-    modes = MODES.get(target.format, _APPEND)
+    modes = _modes(target.format)
     if target.mode not in modes:
         expected = f"{listed(map(repr, modes))} for {target.format}"
-        others = [name for name, known in MODES.items() if target.mode in known]
+        others = [name for name in target_names() if target.mode in _modes(name)]
         yield Problem("mode", shown(target.mode), expected, f"{listed(others)} can {target.mode}")
 
 
 def upsert_needs_a_key(target: Target) -> Iterator[Problem]:
     """In a topic without keys nothing can be replaced."""
-    if target.format == "kafka" and target.mode == "upsert" and not target.options.get("key"):
-        hint = "options={'key': True} keys records by group columns and session or window"
-        yield Problem("mode", "'upsert' without a key", "options.key for kafka", hint)
+    option = _upsert_option(target.format)
+    if option and target.mode == "upsert" and not target.options.get(option):
+        hint = f"options={{{option!r}: True}} keys records by group columns and session or window"
+        expected = f"options.{option} for {target.format}"
+        yield Problem("mode", f"'upsert' without a {option}", expected, hint)
+
+
+def _loaded(name: str) -> TargetFormat | None:
+    """A format, for rules that have nothing to say of one that is broken."""
+    with suppress(ConfigError):
+        return target_format(name)
+    return None
+
+
+def _modes(name: str) -> tuple[Mode, ...]:
+    """What a format can do; Spark can only append."""
+    found = _loaded(name)
+    return ("append",) if found is None else found.modes
+
+
+def _upsert_option(name: str) -> str | None:
+    found = _loaded(name)
+    return None if found is None else found.upsert_option
 
 
 class Target(Value):
@@ -56,15 +70,19 @@ class Target(Value):
     options: Options = Field(default_factory=nothing)
     """What only this format understands, such as `path` or `table`."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (mode_fits_format, upsert_needs_a_key)
+    rules: ClassVar[tuple[Rule, ...]] = (
+        format_can_be_loaded,
+        mode_fits_format,
+        upsert_needs_a_key,
+    )
 
     @classmethod
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Fill in the mode: a keyed topic is for upserts, any other format for its first mode."""
         if fields.get("mode", "") is not None or "format" not in fields:
             return fields
-        keyed = fields["format"] == "kafka" and fields.get("options", {}).get("key")
-        mode = "upsert" if keyed else MODES.get(fields["format"], _APPEND)[0]
+        keyed = fields.get("options", {}).get(_upsert_option(fields["format"]))
+        mode = "upsert" if keyed else _modes(fields["format"])[0]
         return {**fields, "mode": mode}
 
     @property

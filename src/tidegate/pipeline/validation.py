@@ -169,13 +169,19 @@ class Value(BaseModel):
         return tuple(made) if isinstance(made, list) else made
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Make the value that `data` describes, as read from a file; raises `ConfigError`."""
+    def from_dict(cls, data: Mapping[str, Any], at: str = "") -> Self:
+        """Make the value that `data` describes, as read from a file; raises `ConfigError`.
+
+        `at` is where the data stands in what the user wrote.
+        """
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
-            raise ConfigError([misplaced_value("", data, f"the keys of {cls.__name__}")])
-        return cls(**{str(key): value for key, value in data.items()})
+            raise ConfigError([misplaced_value(at, data, f"the keys of {cls.__name__}")])
+        made = cls.checked({str(key): value for key, value in data.items()})
+        if isinstance(made, Draft):
+            raise ConfigError(located(_problems_in(made), at))
+        return made
 
     @classmethod
     def model_validate(cls, obj: Any, **_: Any) -> Self:

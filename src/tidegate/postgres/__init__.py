@@ -8,7 +8,7 @@ is missing, and must be called before they are imported.
 
 from __future__ import annotations
 
-from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline.formats import PSYCOPG
 
 
 def need_psycopg(at: str) -> None:
@@ -16,6 +16,4 @@ def need_psycopg(at: str) -> None:
     try:
         import psycopg  # noqa: F401, PLC0415  # only where it is used
     except ImportError as error:
-        hint = "pip install 'tidegate[postgres]', on the driver and wherever tasks run"
-        found = f"'postgres', but psycopg cannot be imported: {error}"
-        raise ConfigError([Problem(at, found, "psycopg 3", hint)]) from None
+        raise PSYCOPG.missing(at, "postgres", error) from None

@@ -2,32 +2,36 @@
 
     open_source(Source, log, pipeline) -> SourceReader.poll -> Slice.read -> record batches
 
-Formats that are not in `NATIVE_FORMATS` are read by Spark.
+The formats are listed in `pipeline/formats.py`, each with the function that opens it. Any other
+format is read by Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from tidegate.kafka import need_confluent_kafka
 from tidegate.pipeline import Source
+from tidegate.pipeline.formats import SOURCES, opener
+from tidegate.pipeline.plugins import source_format
 from tidegate.sources.files import FilesReader
 from tidegate.sources.generator import GeneratorReader
 from tidegate.sources.memory import MemoryReader, MemoryStream, memory_stream
-from tidegate.sources.protocol import LogEntry, Offset, Polled, Slice, SourceReader
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SampledNames,
+    Slice,
+    SliceDefaults,
+    SourceOpening,
+    SourceReader,
+    SourceTraits,
+)
 
-_READERS: Final[Mapping[str, Callable[[Source, Sequence[LogEntry]], SourceReader]]] = {
-    "files": FilesReader,
-    "parquet": FilesReader,
-    "json": FilesReader,
-    "csv": FilesReader,
-    "generator": GeneratorReader,
-    "memory": MemoryReader,
-}
-
-NATIVE_FORMATS: Final = frozenset([*_READERS, "kafka"])
-"""What `open_source` can open."""
+NATIVE_FORMATS: Final = tuple(SOURCES)
+"""Those that come with Tidegate."""
 
 
 def open_source(
@@ -37,17 +41,12 @@ def open_source(
 
     `pipeline` is who reads it. Raises `ConfigError` with all that is wrong with its options.
     """
-    if spec.format == "kafka":
-        return _open_kafka(spec, log, pipeline)
-    reader = _READERS.get(spec.format)
-    return None if reader is None else reader(spec, log)
-
-
-def _open_kafka(spec: Source, log: Sequence[LogEntry], pipeline: str) -> SourceReader:
-    need_confluent_kafka("format")
-    from tidegate.sources.kafka import KafkaReader  # noqa: PLC0415  # needs confluent_kafka
-
-    return KafkaReader(spec, log, pipeline)
+    found = source_format(spec.format)
+    if found is None:
+        return None
+    opening = SourceOpening(source=spec, log=log, pipeline=pipeline)
+    reader: SourceReader = opener(found, "format")(opening)
+    return reader
 
 
 __all__ = [
@@ -59,8 +58,13 @@ __all__ = [
     "MemoryStream",
     "Offset",
     "Polled",
+    "ReaderDefaults",
+    "SampledNames",
     "Slice",
+    "SliceDefaults",
+    "SourceOpening",
     "SourceReader",
+    "SourceTraits",
     "memory_stream",
     "open_source",
 ]

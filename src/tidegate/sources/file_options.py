@@ -9,7 +9,6 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import Source
 from tidegate.pipeline.fieldtypes import DurationMs, Name
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.sources.file_format import FileFormat
 from tidegate.sources.file_listing import Listing
@@ -73,10 +72,7 @@ class FileOptions(Value):
         """The options of a source, whose own format may say how its files are written."""
         written = {} if source.format == "files" else {"format": source.format}
         given = source.options.get("format", source.format)
-        try:
-            options = cls.from_dict({**source.options, **written})
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, "options")) from None
+        options = cls.from_dict({**source.options, **written}, at="options")
         if written and given != source.format:
             problem = Problem("options.format", shown(given), shown(source.format), "remove it")
             raise ConfigError([problem])

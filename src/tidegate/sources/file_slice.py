@@ -14,13 +14,14 @@ from tidegate.sources.file_format import FileFormat, FileRange
 from tidegate.sources.file_identity import unreadable, verify
 from tidegate.sources.line_files import OFFSET_BITS
 from tidegate.sources.numbering import Numbering, apart
+from tidegate.sources.protocol import SliceDefaults
 
 _ROOM_BITS: Final = 26
 """Behind a transform a position in a file has so many bits below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSlice:
+class FileSlice(SliceDefaults):
     """Reads its ranges, and sees to it that the files are those that were planned.
 
     A row is numbered by the place of the slice's first file in the log and by its own place
@@ -48,7 +49,7 @@ class FileSlice:
         return (self.ranges[-1].place << OFFSET_BITS | self.ranges[-1].end) - self.first_offset
 
     def numbered_apart(self) -> Numbering:
-        """See `NumberedApart`: the file is the partition, which leaves the offset to positions.
+        """See `Slice`: the file is the partition, which leaves the offset to positions.
 
         Behind the last row of a file nobody comes but those of later ones.
         """

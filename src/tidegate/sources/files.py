@@ -32,7 +32,14 @@ from tidegate.sources.file_settling import Settling
 from tidegate.sources.file_slice import FileSlice
 from tidegate.sources.known_paths import KnownPaths
 from tidegate.sources.line_files import first_lines
-from tidegate.sources.protocol import LogEntry, Offset, Polled, SampledNames
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SampledNames,
+    SourceOpening,
+)
 
 _SAMPLED_LINES = 500
 """Of a file."""
@@ -60,7 +67,7 @@ class _Logged(NamedTuple):
         return {**self.file.to_entry(), "rows": self.rows}
 
 
-class FilesReader:
+class FilesReader(ReaderDefaults):
     """Reads the files of a folder, a glob or a single path, each of them once."""
 
     def __init__(
@@ -102,7 +109,7 @@ class FilesReader:
         return self._listing.anchor if file is None else file.path
 
     def end_at(self, now_us: int) -> None:
-        """See `Endless`: from now on files count that the next poll finds, as they are then.
+        """See `SourceReader`: from now on files count that the next poll finds, as they are then.
 
         One that is still being written is left to the next run, which this one does not wait for.
         """
@@ -123,7 +130,7 @@ class FilesReader:
         )
 
     def committed(self, until: Offset) -> None:
-        """See `Told`: nothing before `until` is asked for any more."""
+        """See `SourceReader`: nothing before `until` is asked for any more."""
         done = self._done_before(int(until["file"]))
         for place in [place for place in self._log if place < int(until["file"])]:
             file = self._log.pop(place).file
@@ -170,7 +177,7 @@ class FilesReader:
                 )
 
     def sampled_names(self) -> SampledNames:
-        """See `Sampled`: the keys in the oldest and in the newest file of JSON."""
+        """See `SourceReader`: the keys in the oldest and in the newest file of JSON."""
         lines: list[bytes] = []
         if self._options.format == "json":
             with suppress(SourceChanged, FileNotFoundError):  # what was read may be gone
@@ -297,6 +304,11 @@ class FilesReader:
             problems.append(_moved(self._listing.absolute, last))
         if problems:
             raise ConfigError(problems)
+
+
+def open_files(opening: SourceOpening) -> FilesReader:
+    """The reader of a source; raises `ConfigError` with all that is wrong with its options."""
+    return FilesReader(opening.source, opening.log)
 
 
 def _logged_columns(log: Sequence[LogEntry]) -> dict[str, str] | None:

@@ -19,12 +19,18 @@ from tidegate.eventtime import us_of_ms
 from tidegate.pipeline import Source
 from tidegate.pipeline.fieldtypes import DurationMs
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Rule, Value
 from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources.click_stream import GENERATED, ClickStream
 from tidegate.sources.columns import batches_of, wanted_types
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SliceDefaults,
+    SourceOpening,
+)
 from tidegate.sources.row_ranges import shared_out
 
 _ROWS: Final = 1_000_000
@@ -105,14 +111,11 @@ class GeneratorOptions(Value):
         )
 
 
-class GeneratorReader:
+class GeneratorReader(ReaderDefaults):
     """Offers rows as fast as it is told to."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
-        try:
-            self._options = GeneratorOptions.from_dict(spec.options)
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, "options")) from None
+        self._options = GeneratorOptions.from_dict(spec.options, at="options")
         self._clicks = self._options.click_stream
         self._columns = GENERATED if spec.columns is None else _declared(spec.columns)
         self._started_us: int | None = log[0]["started_us"] if log else None
@@ -140,7 +143,7 @@ class GeneratorReader:
         )
 
     def end_at(self, now_us: int) -> None:
-        """See `Endless`."""
+        """See `SourceReader`: a rate makes rows for ever."""
         self._available(now_us)  # a first run begins here
         self._ends_us = now_us
 
@@ -157,7 +160,7 @@ class GeneratorReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorSlice:
+class GeneratorSlice(SliceDefaults):
     """Makes the rows [begin, end)."""
 
     begin: int
@@ -187,6 +190,11 @@ class GeneratorSlice:
             end = min(begin + _BLOCK_ROWS, self.end)
             for batch in batches_of(self.clicks.rows(begin, end, wanted or ["user_id"])):
                 yield batch if wanted else batch.select([])
+
+
+def open_generator(opening: SourceOpening) -> GeneratorReader:
+    """The reader of a source; raises `ConfigError` with all that is wrong with its options."""
+    return GeneratorReader(opening.source, opening.log)
 
 
 def _declared(columns: Mapping[str, str]) -> Mapping[str, str]:

@@ -12,11 +12,12 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidegate.kafka.asking import Partition, Topic, last_offsets
 from tidegate.pipeline import DataType, Source
-from tidegate.pipeline.source import KAFKA_OFFSET, KAFKA_VALUE, record_columns
+from tidegate.pipeline.formats import KAFKA_OFFSET, KAFKA_VALUE
+from tidegate.pipeline.source import record_columns
 from tidegate.sources.decode_inferring import sampled_names
 from tidegate.sources.kafka_advice import GroupAdvice
 from tidegate.sources.kafka_logs import Logs, WantedTopics, logs_of, starting_offsets
@@ -36,14 +37,22 @@ from tidegate.sources.kafka_planning import Grouped, grouped, taken
 from tidegate.sources.kafka_rows import Rows
 from tidegate.sources.kafka_sampling import first_and_last_values, sampled_values
 from tidegate.sources.kafka_slices import KafkaSlice, Reading
-from tidegate.sources.protocol import LogEntry, Offset, Polled, SampledNames
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SampledNames,
+    SourceOpening,
+    SourceTraits,
+)
 
 logger = logging.getLogger("tidegate")
 
 _Of = TypeVar("_Of")
 
 
-class KafkaReader:
+class KafkaReader(ReaderDefaults):
     """Reads topics, every record once."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry], pipeline: str) -> None:
@@ -61,31 +70,23 @@ class KafkaReader:
         self._lost: set[Loss] = set()
 
     @property
-    def partitioned(self) -> Literal[True]:
-        """See `Partitioned`."""
-        return True
+    def traits(self) -> SourceTraits:
+        """Where in a slice a row is depends on the holes before it: rows have their offsets."""
+        added = record_columns(self._spec)
+        decodes = KAFKA_VALUE in added
+        return SourceTraits(
+            partitioned=True,
+            number_column=KAFKA_OFFSET,
+            undecoded=KAFKA_VALUE if decodes else None,
+            undecoded_columns=added if decodes else {},
+        )
 
     def partition_name(self, partition: int) -> str:
-        """See `Partitioned`: as `clicks/3`."""
+        """See `SourceReader`: as `clicks/3`."""
         return named(self._log.partition_at(partition))
 
-    @property
-    def number_column(self) -> str:
-        """See `Numbered`; where in a slice a row is depends on the holes before it."""
-        return KAFKA_OFFSET
-
-    @property
-    def undecoded(self) -> str | None:
-        """See `Decoding`."""
-        return KAFKA_VALUE if KAFKA_VALUE in record_columns(self._spec) else None
-
-    @property
-    def undecoded_columns(self) -> Mapping[str, str]:
-        """See `Decoding`."""
-        return {} if self.undecoded is None else record_columns(self._spec)
-
     def decide_by(self, columns: Collection[str]) -> None:
-        """See `Decoding`."""
+        """See `SourceReader`."""
         rows = replace(self._reading.rows, deciding=frozenset(columns))
         self._reading = replace(self._reading, rows=rows)
 
@@ -100,7 +101,7 @@ class KafkaReader:
         return reading.columns
 
     def sampled_names(self) -> SampledNames:
-        """See `Sampled`: the keys of values that are JSON."""
+        """See `SourceReader`: the keys of values that are JSON."""
         if self._options.value_format != "json":
             return SampledNames(0, frozenset())
         logs = self._topics.asked((), 0, partial(logs_of, self._broker))
@@ -146,12 +147,12 @@ class KafkaReader:
         )
 
     def end_at(self, now_us: int) -> None:
-        """See `Endless`; what is in a transaction that is still open comes later."""
+        """See `SourceReader`; what is in a transaction that is still open comes later."""
         read = {entry["topic"] for entry in self._log.entries[: self._log.committed]}
         self._ends = self._topics.asked(read, now_us, partial(logs_of, self._broker)).last
 
     def committed(self, until: Offset) -> None:
-        """See `Told`."""
+        """See `SourceReader`."""
         self._advice.tell(KafkaOffset.from_json(until).next)
 
     def _offset(self, since: Offset) -> KafkaOffset:
@@ -261,6 +262,11 @@ class KafkaReader:
         logs = self._topics.asked((), 0, partial(logs_of, self._broker))
         begin = self._starting(logs)
         return sampled_values(self._broker, self._group, begin, logs)
+
+
+def open_kafka(opening: SourceOpening) -> KafkaReader:
+    """The reader of a source; raises `ConfigError` with all that is wrong with its options."""
+    return KafkaReader(opening.source, opening.log, opening.pipeline)
 
 
 def _by_place(places: Mapping[Partition, int], of: Mapping[Partition, _Of]) -> dict[int, _Of]:

@@ -10,13 +10,12 @@ import polars as pl
 from pydantic import BeforeValidator, Field
 
 from tidegate.core.event_times import event_times
-from tidegate.errors import ConfigError, Problem
+from tidegate.errors import Problem
 from tidegate.eventtime import iso_text
 from tidegate.kafka.broker import BrokerOptions
 from tidegate.pipeline import Source
 from tidegate.pipeline.fieldtypes import Freeze, Name, Names, PositiveMs
 from tidegate.pipeline.masking import listed, shown
-from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Rule
 from tidegate.pipeline.wording import did_you_mean
 
@@ -129,10 +128,7 @@ class KafkaOptions(BrokerOptions):
     @classmethod
     def of_source(cls, source: Source) -> KafkaOptions:
         """The options of a source; raises `ConfigError` with all that is wrong."""
-        try:
-            return cls.from_dict(source.options)
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, "options")) from None
+        return cls.from_dict(source.options, at="options")
 
     @property
     def names(self) -> tuple[str, ...]:

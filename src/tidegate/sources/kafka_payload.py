@@ -13,8 +13,8 @@ from typing import Any, Final
 from tidegate.errors import ConfigError, Problem
 from tidegate.kafka.registry import fetch_schema
 from tidegate.pipeline import DataType
+from tidegate.pipeline.formats import KAFKA_COLUMNS
 from tidegate.pipeline.masking import shown
-from tidegate.pipeline.source import KAFKA_COLUMNS
 from tidegate.sources.decode_avro import AvroDecoder, RegistryDecoder
 from tidegate.sources.decode_avro_schema import avro_columns
 from tidegate.sources.decode_inferring import infer_json

@@ -21,7 +21,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from tidegate.core.arrays import Bools
 from tidegate.kafka.headers import Headers, headers_of
 from tidegate.pipeline import DataType
-from tidegate.pipeline.source import KAFKA_COLUMNS, KAFKA_VALUE
+from tidegate.pipeline.formats import KAFKA_COLUMNS, KAFKA_VALUE
 from tidegate.sources.decoding import Decoder, decoded_by
 
 _HIGHEST_MS: Final = (2**63 - 1) // 1000

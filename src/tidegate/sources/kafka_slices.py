@@ -19,7 +19,7 @@ from tidegate.kafka.registry import forget_unknown
 from tidegate.sources.columns import wanted_types
 from tidegate.sources.kafka_consuming import RecordRange, kept_consumer, records
 from tidegate.sources.kafka_rows import Rows
-from tidegate.sources.protocol import Slice
+from tidegate.sources.protocol import Slice, SliceDefaults
 
 _DECODED_AT_ONCE: Final = 50_000
 """So many records of a slice are gathered before columns are made of them, or fewer long ones."""
@@ -40,7 +40,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSlice:
+class KafkaSlice(SliceDefaults):
     """Reads the records [begin, end) of a partition, which has a place in the source's log."""
 
     log: Partition
@@ -79,7 +79,7 @@ class KafkaSlice:
     def read_all(
         self, slices: Sequence[Slice], columns: Sequence[str] | None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """See `ReadTogether`: the consumer is assigned all partitions at once.
+        """See `Slice`: the consumer is assigned all partitions at once.
 
         Which schemas a registry does not know is remembered for as long as that takes.
         """

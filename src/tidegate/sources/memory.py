@@ -17,7 +17,6 @@ from tidegate.errors import ConfigError, Problem, SourceChanged, UnreadableSourc
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType, Source
 from tidegate.pipeline.fieldtypes import Name
-from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import Value
 from tidegate.sources.columns import (
     batches_of,
@@ -26,7 +25,14 @@ from tidegate.sources.columns import (
     known_types,
     wanted_types,
 )
-from tidegate.sources.protocol import LogEntry, Offset, Polled
+from tidegate.sources.protocol import (
+    LogEntry,
+    Offset,
+    Polled,
+    ReaderDefaults,
+    SliceDefaults,
+    SourceOpening,
+)
 from tidegate.sources.row_ranges import shared_out
 
 
@@ -81,7 +87,7 @@ class MemoryOptions(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySlice:
+class MemorySlice(SliceDefaults):
     """Some rows, packed: they travel with the slice."""
 
     first_offset: int
@@ -97,14 +103,11 @@ class MemorySlice:
                 yield batch if columns is None else batch.select([*columns])
 
 
-class MemoryReader:
+class MemoryReader(ReaderDefaults):
     """Reads a stream of this process; a row is numbered by how many were put before it."""
 
     def __init__(self, spec: Source, log: Sequence[LogEntry]) -> None:
-        try:
-            self._options = MemoryOptions.from_dict(spec.options)
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, "options")) from None
+        self._options = MemoryOptions.from_dict(spec.options, at="options")
         self._stream = memory_stream(self._options.name)
         self._columns = None if spec.columns is None else dict(spec.columns)
 
@@ -151,6 +154,11 @@ class MemoryReader:
                     f"{'no column' if found is None else found} {name!r}, expected type {expected}"
                 )
         return put.select(conformed(name, put.schema[name], wanted[name]) for name in wanted)
+
+
+def open_memory(opening: SourceOpening) -> MemoryReader:
+    """The reader of a source; raises `ConfigError` with all that is wrong with its options."""
+    return MemoryReader(opening.source, opening.log)
 
 
 def _slice(rows: pl.DataFrame, begin: int, end: int) -> MemorySlice:

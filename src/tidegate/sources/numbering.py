@@ -9,12 +9,14 @@ the numbers are further apart, so that none is given twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tidegate.core.arrays import Int64s
-from tidegate.sources.protocol import Slice
+
+if TYPE_CHECKING:
+    from tidegate.sources.protocol import Slice
 
 _BEHIND: Final = 1 << 62
 """Numbers behind a transform are from here on, and all others below: so those that were given
@@ -40,24 +42,13 @@ class Numbering:
         return np.minimum(np.arange(rows), max(0, self.room - 1)) + self.first
 
 
-@runtime_checkable
-class NumberedApart(Protocol):
-    """A slice whose offsets have little room between them, and which knows where there is more."""
-
-    def numbered_apart(self) -> Numbering:
-        """Numbers for the rows that a transform makes of the slice."""
-        ...
-
-
 def numbering(part: Slice | None, *, transformed: bool = False) -> Numbering:
     """The numbers of the rows of a slice, as it is read or behind a transform; None has no row."""
     if part is None:
         return Numbering(partition=0, first=0, room=0)
     if not transformed:
         return Numbering(partition=part.partition, first=part.first_offset, room=part.span)
-    if isinstance(part, NumberedApart):
-        return part.numbered_apart()
-    return apart(part.partition, part.first_offset, part.first_offset + part.span)
+    return part.numbered_apart()
 
 
 def apart(partition: int, begin: int, end: int, room_bits: int = _ROOM_BITS) -> Numbering:

@@ -4,15 +4,21 @@
 
 A source is polled on the driver and read in tasks. A slice says exactly which rows it is, so
 that whoever reads it, and however often, gets the same rows in the same order.
+
+`ReaderDefaults` and `SliceDefaults` have the answers of a source that has nothing special to say.
+The contract of both protocols can be run: `tidegate.testing.SourceContract`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
+
+from tidegate.pipeline import Source
+from tidegate.sources.numbering import Numbering, apart
 
 Offset: TypeAlias = Mapping[str, Any]
 """How far a source has been read, as plain JSON; what is committed with the state."""
@@ -47,6 +53,37 @@ class Slice(Protocol):
         """
         ...
 
+    def read_all(
+        self, slices: Sequence[Slice], columns: Sequence[str] | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of `slices`, of which this is the first: batches with the place of their slice.
+
+        Those of a slice come in order, as `read` gives them; slices come as they are read.
+        """
+        ...
+
+    def numbered_apart(self) -> Numbering:
+        """Numbers for the rows that a transform makes of the slice: with room between them."""
+        ...
+
+
+class SliceDefaults:
+    """A slice that is read alone, and whose offsets can be moved apart."""
+
+    __slots__ = ()
+
+    def read_all(
+        self, slices: Sequence[Slice], columns: Sequence[str] | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """One slice after the other."""
+        for place, each in enumerate(slices):
+            for batch in each.read(columns):
+                yield place, batch
+
+    def numbered_apart(self: Slice) -> Numbering:
+        """Every offset has the same room."""
+        return apart(self.partition, self.first_offset, self.first_offset + self.span)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
@@ -74,12 +111,46 @@ class Polled:
     """Whether this has to be committed though it may have no row: it would not be said again."""
 
 
+@dataclass(frozen=True, slots=True)
+class SampledNames:
+    """The names of columns in some rows of a source."""
+
+    rows: int
+    """How many rows were sampled."""
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTraits:
+    """What of a source is the same in every epoch."""
+
+    partitioned: bool = False
+    """Whether its partitions are ordered independently: each has a watermark of its own.
+
+    `Slice.partition` says where rows belong, `Polled.found` what there is.
+    """
+    number_column: str | None = None
+    """The column in which rows say where they are, however they are read; None: they do not.
+
+    Its numbers begin with the slice's `first_offset`.
+    """
+    undecoded: str | None = None
+    """The column that has a row which cannot be decoded, as it came, and is NULL in all others."""
+    undecoded_columns: Mapping[str, str] = field(default_factory=dict)
+    """That one, and all others that say something of such a row, with their types."""
+
+
 class SourceReader(Protocol):
     """One source of a pipeline, on the driver.
 
     It is opened with the log that was committed, and asked from an offset that was committed,
     so it need remember nothing itself; what it does remember is of this run only.
     """
+
+    @property
+    def traits(self) -> SourceTraits:
+        """What is the same in every epoch."""
+        ...
 
     def columns(self) -> Mapping[str, str]:
         """The columns as they are read, with their Spark SQL types; fixed from then on."""
@@ -93,92 +164,12 @@ class SourceReader(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class Endless(Protocol):
-    """A source that always has more: a run over what there is must end all the same."""
-
     def end_at(self, now_us: int) -> None:
-        """From now on give what is there at `now_us`, and nothing that comes later."""
-        ...
+        """From now on give what is there at `now_us`, and nothing that comes later.
 
-
-@runtime_checkable
-class OfFiles(Protocol):
-    """A source in a file system: the tasks that read it must see the same one as the driver."""
-
-    @property
-    def shared_path(self) -> str:
-        """A path that must be there for tasks too: a file to read, or what files come into."""
-        ...
-
-
-@runtime_checkable
-class Partitioned(Protocol):
-    """A source whose partitions are ordered independently: each has a watermark of its own."""
-
-    @property
-    def partitioned(self) -> Literal[True]:
-        """It is: `Slice.partition` says where rows belong, `Polled.found` what there is."""
-        ...
-
-    def partition_name(self, partition: int) -> str:
-        """What people call it."""
-        ...
-
-
-@runtime_checkable
-class Numbered(Protocol):
-    """A source whose rows say themselves where they are, however they are read."""
-
-    @property
-    def number_column(self) -> str:
-        """The column with their numbers, which begin with the slice's `first_offset`."""
-        ...
-
-
-@runtime_checkable
-class Decoding(Protocol):
-    """A source in which a single row may turn out to be unreadable."""
-
-    @property
-    def undecoded(self) -> str | None:
-        """The column that holds such a row as it came, and NULL in all others; None: has none."""
-        ...
-
-    @property
-    def undecoded_columns(self) -> Mapping[str, str]:
-        """That one, and all others that say something of such a row, with their types."""
-        ...
-
-    def decide_by(self, columns: Collection[str]) -> None:
-        """From now on a row is unreadable by these columns only: others are NULL where they do
-        not fit. Until this is said, all columns decide.
+        A run over what there is must end, also where rows come faster than they are read.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SampledNames:
-    """The names of columns in some rows of a source."""
-
-    rows: int
-    """How many rows were sampled."""
-    names: frozenset[str]
-
-
-@runtime_checkable
-class Sampled(Protocol):
-    """A source whose rows name their columns themselves, so that a misspelt column is no error."""
-
-    def sampled_names(self) -> SampledNames:
-        """The names in some of the first and of the last rows; none if rows have no names."""
-        ...
-
-
-@runtime_checkable
-class Told(Protocol):
-    """A source that wants to know how far it was read."""
 
     def committed(self, until: Offset) -> None:
         """Everything before `until` is committed. Somebody else may look at it: nothing here
@@ -186,16 +177,71 @@ class Told(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class ReadTogether(Protocol):
-    """A slice that is read faster together with others of its source than one by one."""
-
-    def read_all(
-        self, slices: Sequence[Slice], columns: Sequence[str] | None
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows of `slices`, of which this is one: batches with the place of their slice.
-
-        Those of a slice come in order, as `read` gives them; slices come as they are read.
+    def decide_by(self, columns: Collection[str]) -> None:
+        """From now on a row is undecodable by these columns only: others are NULL where they do
+        not fit. Until this is said, all columns decide.
         """
         ...
+
+    def partition_name(self, partition: int) -> str:
+        """What people call a partition; "" where the source is one."""
+        ...
+
+    @property
+    def shared_path(self) -> str | None:
+        """What of the source tasks must see in a file system as the driver does; None: nothing."""
+        ...
+
+    def sampled_names(self) -> SampledNames:
+        """The names in some of the first and of the last rows, where rows name their columns.
+
+        There a misspelt column is no error. No rows are sampled where they name none.
+        """
+        ...
+
+
+class ReaderDefaults:
+    """A source of one partition whose rows all decode: what is there when polled, is given."""
+
+    __slots__ = ()
+
+    @property
+    def traits(self) -> SourceTraits:
+        """Nothing special."""
+        return SourceTraits()
+
+    def end_at(self, now_us: int) -> None:
+        """Rows come slower than they are read, or not at all."""
+
+    def committed(self, until: Offset) -> None:
+        """Not of interest."""
+
+    def decide_by(self, columns: Collection[str]) -> None:
+        """All rows decode."""
+
+    def partition_name(self, partition: int) -> str:
+        """There is one."""
+        return ""
+
+    @property
+    def shared_path(self) -> str | None:
+        """Tasks read no files."""
+        return None
+
+    def sampled_names(self) -> SampledNames:
+        """Rows name no columns."""
+        return SampledNames(0, frozenset())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOpening:
+    """What a source is opened with: by the function that its `SourceFormat.opens` names.
+
+    That returns a `SourceReader`, or raises `ConfigError` with all that is wrong with the options.
+    """
+
+    source: Source
+    log: Sequence[LogEntry] = ()
+    """All entries that were committed."""
+    pipeline: str = ""
+    """Who reads it."""

@@ -28,8 +28,7 @@ from tidegate.engine.recover import (
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import MAIN, Pipeline, Target
 from tidegate.pipeline.store import DEFAULT_FOLDER
-from tidegate.sources import NATIVE_FORMATS, LogEntry, open_source
-from tidegate.sources.protocol import Sampled
+from tidegate.sources import LogEntry, open_source
 from tidegate.spark.inputs import open_input
 from tidegate.spark.session import check_not_remote, epoch_session, spark_session
 from tidegate.spark.spark_target import SparkFormatWriter
@@ -120,11 +119,11 @@ def checked(pipeline: Pipeline, spark: Callable[[], SparkSession] = spark_sessio
 def _absent_columns(plan: Plan, stands: _Stands) -> Iterator[AbsentColumn]:
     """The declared columns that no row has, of sources whose rows name their columns."""
     for place, source in enumerate(plan.pipeline.sources):
-        if source.columns is None or source.format not in NATIVE_FORMATS:
+        if source.columns is None:
             continue
         log = stands.logs.get(source.name, ())
         reader = open_source(source, log, pipeline=plan.pipeline.name)
-        if isinstance(reader, Sampled):
+        if reader is not None:
             yield from absent_columns(plan, place, reader.sampled_names())
 
 
@@ -144,7 +143,7 @@ def _spark_format(target: Target, spark: Callable[[], SparkSession]) -> TargetWr
 
 def _columns_of(opening: Opening, spark: Callable[[], SparkSession]) -> Mapping[str, str]:
     source = opening.source
-    if source.format in NATIVE_FORMATS and source.transform is None:
+    if source.transform is None:
         reader = open_source(source, opening.log, pipeline=opening.pipeline)
         if reader is not None:
             return reader.columns()

@@ -20,6 +20,8 @@ from pyspark.sql.types import StructType
 from tidegate.engine.inputs import Feed, Input, NativeInput, Opening, Traits
 from tidegate.errors import ConfigError, Problem, SourceChanged
 from tidegate.pipeline import DataType, Source
+from tidegate.pipeline.plugins import source_names
+from tidegate.pipeline.wording import did_you_mean
 from tidegate.sources import open_source
 from tidegate.sources.protocol import Offset, Polled, Slice
 from tidegate.spark.entry import Task
@@ -84,7 +86,7 @@ class TransformedInput(NativeInput):
         order = ReadOrder(
             slices=slices,
             schema=self._arrow,
-            undecoded=self.undecoded,
+            undecoded=self.reader.traits.undecoded,
             undecoded_columns=tuple(self.traits.undecoded_columns),
         )
         task = Task("frame_tasks:read_slices", pickle.dumps(order))
@@ -153,8 +155,10 @@ class TableInput(_OfSpark):
             return self.spark.read.format(self.source.format).options(**options).load()
         except Exception as error:
             found = f"format {self.source.format!r}, which Spark cannot read: {_first_line(error)}"
-            expected = "a format of Tidegate (files, parquet, json, csv, generator) or of Spark"
-            raise ConfigError([Problem("format", found, expected)]) from error
+            names = source_names()
+            expected = f"a format of Tidegate ({', '.join(names)}) or of Spark"
+            hint = did_you_mean(self.source.format, names, "is a jar missing?")
+            raise ConfigError([Problem("format", found, expected, hint)]) from error
 
     def columns(self) -> Mapping[str, str]:
         """See `Input`."""

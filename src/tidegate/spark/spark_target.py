@@ -20,11 +20,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from tidegate.errors import ConfigError, Problem, TidegateError
 from tidegate.pipeline import Target
 from tidegate.pipeline.masking import listed, shown
+from tidegate.pipeline.plugins import target_names
 from tidegate.pipeline.wording import did_you_mean
-from tidegate.targets import NATIVE_FORMATS
 from tidegate.targets.blobs import table_to_bytes
 from tidegate.targets.pieces import next_piece
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import EpochKey, StagedRows, WriterDefaults
 
 _PIECE_ROWS: Final = 1_000_000
 """Rows that are appended at once: each time Spark runs a job, and writes files."""
@@ -49,17 +49,13 @@ def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparkFormatWriter:
+class SparkFormatWriter(WriterDefaults):
     """Appends by `DataFrame.write`, in the session of the run."""
 
     target: Target
     spark: SparkSession | None
     """None in tasks, which only encode."""
 
-    staging: ClassVar = None
-    """The state store keeps what is staged."""
-    takes_retractions: ClassVar = False
-    """Spark appends."""
     one_schema: ClassVar = True
     """Tables are made by the first rows, and take no others."""
 
@@ -82,8 +78,9 @@ class SparkFormatWriter:
                 )
             return
         if not _known_to(self._session, self.target.format):
-            expected = f"{listed(NATIVE_FORMATS)}, or a format of Spark"
-            hint = did_you_mean(self.target.format, NATIVE_FORMATS, "is a jar missing?")
+            names = target_names()
+            expected = f"{listed(names)}, or a format of Spark"
+            hint = did_you_mean(self.target.format, names, "is a jar missing?")
             raise ConfigError([Problem("target.format", shown(self.target.format), expected, hint)])
 
     def encode(self, rows: pl.DataFrame) -> bytes:

@@ -2,8 +2,8 @@
 
     step -> encode, in the task -> staged -> commit -> publish, on the driver -> people
 
-`protocol.py` says what a target must do; each format has a module. A format that is not
-among `NATIVE_FORMATS` is written by somebody else: `open_target` gives None for it.
+`protocol.py` says what a target must do. The formats are listed in `pipeline/formats.py`, each with
+the function that opens it; any other is written by Spark, and `open_target` gives None for it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidegate.kafka import need_confluent_kafka
-from tidegate.pipeline import MAIN, StateStore, Target
-from tidegate.postgres import need_psycopg
-from tidegate.targets.console import ConsoleWriter, open_console
-from tidegate.targets.delta import DeltaWriter, open_delta
-from tidegate.targets.files import FILE_FORMATS, FilesWriter, open_files
-from tidegate.targets.memory import (
-    MemoryEpoch,
-    MemoryTable,
-    MemoryWriter,
-    memory_table,
-    open_memory,
+from tidegate.pipeline import StateStore, Target
+from tidegate.pipeline.formats import TARGETS, opener
+from tidegate.pipeline.plugins import target_format
+from tidegate.targets.console import ConsoleWriter
+from tidegate.targets.delta import DeltaWriter
+from tidegate.targets.files import FilesWriter
+from tidegate.targets.memory import MemoryEpoch, MemoryTable, MemoryWriter, memory_table
+from tidegate.targets.options import target_at
+from tidegate.targets.protocol import (
+    EpochKey,
+    PartKind,
+    Place,
+    StagedRows,
+    TargetOpening,
+    TargetWriter,
+    WriterDefaults,
 )
-from tidegate.targets.protocol import EpochKey, PartKind, StagedRows, TargetWriter
 
-NATIVE_FORMATS: Final = (*FILE_FORMATS, "delta", "postgres", "kafka", "memory", "console")
+NATIVE_FORMATS: Final = tuple(TARGETS)
+"""Those that come with Tidegate."""
 
 
 def open_target(
@@ -46,36 +50,19 @@ def open_target(
     a column `op` may be the user's. Raises `ConfigError` with all
     that is wrong with the options; whether the place is fit, `check` finds out.
     """
-    if spec.format in FILE_FORMATS:
-        return open_files(spec, pipeline=pipeline, channel=channel)
-    if spec.format == "delta":
-        return open_delta(
-            spec, pipeline=pipeline, channel=channel, identity=identity, changes=changes
-        )
-    if spec.format == "postgres":
-        need_psycopg("target.format" if channel == MAIN else f"channels.{channel}.format")
-        from tidegate.targets.postgres import open_postgres  # noqa: PLC0415  # needs psycopg
-
-        return open_postgres(
-            spec,
-            pipeline=pipeline,
-            channel=channel,
-            identity=identity,
-            store=store,
-            changes=changes,
-        )
-    if spec.format == "kafka":
-        need_confluent_kafka("target.format" if channel == MAIN else f"channels.{channel}.format")
-        from tidegate.targets.kafka import open_kafka  # noqa: PLC0415  # needs confluent_kafka
-
-        return open_kafka(
-            spec, pipeline=pipeline, channel=channel, identity=identity, changes=changes
-        )
-    if spec.format == "memory":
-        return open_memory(
-            spec, pipeline=pipeline, channel=channel, identity=identity, changes=changes
-        )
-    return open_console(spec, channel=channel) if spec.format == "console" else None
+    found = target_format(spec.format)
+    if found is None:
+        return None
+    opening = TargetOpening(
+        target=spec,
+        pipeline=pipeline,
+        channel=channel,
+        identity=tuple(identity),
+        store=store,
+        changes=changes,
+    )
+    writer: TargetWriter = opener(found, f"{target_at(channel)}.format")(opening)
+    return writer
 
 
 __all__ = [
@@ -88,8 +75,11 @@ __all__ = [
     "MemoryTable",
     "MemoryWriter",
     "PartKind",
+    "Place",
     "StagedRows",
+    "TargetOpening",
     "TargetWriter",
+    "WriterDefaults",
     "memory_table",
     "open_target",
 ]

@@ -15,11 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.errors import Problem
-from tidegate.pipeline import Target
 from tidegate.pipeline.masking import shown
 from tidegate.targets.blobs import count_of, rows_of, table_to_bytes
 from tidegate.targets.options import identity_problems, refuse, unknown_options
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import EpochKey, StagedRows, TargetOpening, WriterDefaults
 from tidegate.targets.rowtext import readable
 
 _MOST_ROWS: Final = 20
@@ -33,14 +32,12 @@ _printing: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleWriter:
-    """Prints the first `rows` rows of an epoch and says how many more there are."""
+class ConsoleWriter(WriterDefaults):
+    """Prints the first `most_rows` rows of an epoch and says how many more there are."""
 
     channel: str
-    rows: int = _MOST_ROWS
+    most_rows: int = _MOST_ROWS
 
-    staging: ClassVar = None
-    """The state store keeps what is staged."""
     takes_retractions: ClassVar = True
     """They are printed too."""
 
@@ -64,7 +61,7 @@ class ConsoleWriter:
             _printed[channel] = key.epoch
 
     def _print(self, title: Text, parts: Sequence[StagedRows]) -> None:
-        sent, retracted = (rows_of(parts, kind, self.rows) for kind in ("sent", "retracted"))
+        sent, retracted = (rows_of(parts, kind, self.most_rows) for kind in ("sent", "retracted"))
         console = Console(file=sys.stdout, highlight=False)
         console.print(title, soft_wrap=True)
         if sent is not None:
@@ -72,22 +69,23 @@ class ConsoleWriter:
             free = console.options.update(width=_WIDEST)
             console.width = max(console.width, Measurement.get(console, free, table).maximum)
             console.print(table)
-            _print_rest(console, count_of(parts, "sent") - self.rows)
+            _print_rest(console, count_of(parts, "sent") - self.most_rows)
         if retracted is not None:
             console.print(_taken_back(retracted), soft_wrap=True)
-            _print_rest(console, count_of(parts, "retracted") - self.rows)
+            _print_rest(console, count_of(parts, "retracted") - self.most_rows)
         console.file.flush()
 
 
-def open_console(target: Target, *, channel: str) -> ConsoleWriter:
+def open_console(opening: TargetOpening) -> ConsoleWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    target = opening.target
     rows = target.options.get("rows", _MOST_ROWS)
     problems = [*unknown_options(target, ("rows",))]
     if type(rows) is not int or rows < 1:
         hint = f"how many rows of an epoch are printed; {_MOST_ROWS} unless told"
         problems.append(Problem("options.rows", shown(rows), "a whole number from 1", hint))
-    refuse(problems, channel)
-    return ConsoleWriter(channel=channel, rows=rows)
+    refuse(problems, opening.channel)
+    return ConsoleWriter(channel=opening.channel, most_rows=rows)
 
 
 def _title(key: EpochKey) -> Text:

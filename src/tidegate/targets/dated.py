@@ -8,39 +8,14 @@ place, would get half a table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from tidegate.errors import StateLost
-from tidegate.targets.protocol import EpochKey, TargetWriter
-
-Place: TypeAlias = Mapping[str, Any]
-"""What tells a target from another one of the same name: plain values, for a manifest."""
-
-
-class DatedWriter(TargetWriter, Protocol):
-    """A target that can be asked which epochs it has."""
-
-    def last_epoch(self, key: EpochKey) -> int | None:
-        """The last epoch of the pipeline's channel that is out there; None if none is."""
-        ...
-
-
-class PlacedWriter(TargetWriter, Protocol):
-    """A target that can tell whether it is the one which has the rows of earlier epochs."""
-
-    @property
-    def place(self) -> Place:
-        """What it is, once it is prepared; empty: any other would do as well."""
-        ...
-
-    def refuse_other_place(self, was: Place) -> None:
-        """Rows of earlier epochs are in `was`: raise `StateLost` or `TargetRefused` if not here."""
-        ...
+from tidegate.targets.protocol import EpochKey, Place, TargetWriter
 
 
 def places_of(writers: Mapping[str, TargetWriter]) -> dict[str, Place]:
     """By channel, the places in which rows are from now on; of targets that are prepared."""
-    placed = {channel: each.place for channel, each in writers.items() if _is_placed(each)}
+    placed = {channel: each.place for channel, each in writers.items()}
     return {channel: place for channel, place in placed.items() if place}
 
 
@@ -48,19 +23,13 @@ def refuse_other_places(writers: Mapping[str, TargetWriter], were: Mapping[str, 
     """Before targets are prepared: raise if one is not what it was when rows went there."""
     for channel, was in were.items():
         writer = writers.get(channel)
-        if writer is not None and _is_placed(writer):
+        if writer is not None:
             writer.refuse_other_place(was)
-
-
-def _is_placed(writer: TargetWriter) -> TypeGuard[PlacedWriter]:
-    return hasattr(writer, "refuse_other_place")
 
 
 def refuse_older_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> None:
     """Raise `StateLost` if a target has epochs behind the last one committed, that of `key`."""
     for channel, writer in writers.items():
-        if not _is_dated(writer):
-            continue
         asked = EpochKey(
             pipeline=key.pipeline,
             incarnation=key.incarnation,
@@ -71,10 +40,6 @@ def refuse_older_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> No
         last = writer.last_epoch(asked)
         if last is not None and last > key.epoch:
             raise StateLost(_older(key, channel, last))
-
-
-def _is_dated(writer: TargetWriter) -> TypeGuard[DatedWriter]:
-    return hasattr(writer, "last_epoch")
 
 
 def told_state(key: EpochKey) -> str:

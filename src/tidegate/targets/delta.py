@@ -35,7 +35,7 @@ from tidegate.targets.options import (
 )
 from tidegate.targets.ownership import refuse_unless_owner
 from tidegate.targets.pieces import Piece, next_piece
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import EpochKey, StagedRows, TargetOpening, WriterDefaults
 
 _STORAGE: Final = "storage"
 _ROWS: Final = "/rows"
@@ -47,7 +47,7 @@ _ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaWriter:
+class DeltaWriter(WriterDefaults):
     """Rows are added, or with `upserts` replaced and deleted by `identity`, NULL equal to NULL."""
 
     path: str
@@ -60,8 +60,6 @@ class DeltaWriter:
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """What the object store wants to know; may hold secrets."""
 
-    staging: ClassVar = None
-    """The state store keeps what is staged."""
     one_schema: ClassVar = True
     """The first run makes the table, and all rows have to fit in."""
 
@@ -139,7 +137,7 @@ class DeltaWriter:
         """The last epoch of which anything is in, by the transaction of the pipeline's channel."""
         return _version(self._table(), application_of(key))
 
-    def rows(self) -> pl.DataFrame:
+    def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
         """The newest snapshot of the table; without columns if there is no table."""
         table = self._table()
         return pl.DataFrame() if table is None else pl.DataFrame(table.to_pyarrow_table())
@@ -176,15 +174,9 @@ class DeltaWriter:
         return self._table()
 
 
-def open_delta(
-    target: Target,
-    *,
-    pipeline: str,
-    channel: str,
-    identity: Sequence[str],
-    changes: bool | None = None,
-) -> DeltaWriter:
+def open_delta(opening: TargetOpening) -> DeltaWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    target, channel = opening.target, opening.channel
     storage = _storage_options(target)
     known = ("path", _STORAGE, *(f"{_STORAGE}.{name}" for name in storage))
     refuse(
@@ -199,11 +191,11 @@ def open_delta(
     path = str(target.options["path"])
     return DeltaWriter(
         path=path if is_address(path) else os.path.realpath(path),
-        pipeline=pipeline,
+        pipeline=opening.pipeline,
         channel=channel,
-        identity=tuple(identity),
-        upserts=target.mode == "upsert" and channel == MAIN and bool(identity),
-        changes=changes,
+        identity=opening.identity,
+        upserts=target.mode == "upsert" and channel == MAIN and bool(opening.identity),
+        changes=opening.changes,
         storage=tuple(sorted(storage.items())),
     )
 

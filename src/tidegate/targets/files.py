@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import polars as pl
 import pyarrow as pa
@@ -36,12 +36,10 @@ from tidegate.targets.options import (
     unknown_options,
 )
 from tidegate.targets.ownership import refuse_unless_owner
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import EpochKey, StagedRows, TargetOpening, WriterDefaults
 from tidegate.targets.rowreading import from_csv, from_json_lines
 from tidegate.targets.rowtext import to_csv, to_json_lines
 from tidegate.targets.staging import StagingFolder
-
-FILE_FORMATS: Final = ("parquet", "json", "csv")
 
 Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed"]
 """How parquet files may be compressed; the first one is the default."""
@@ -55,7 +53,7 @@ HIDDEN: Final = (".", "_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesWriter:
+class FilesWriter(WriterDefaults):
     """One file for each staged part that has rows; files are added, never changed."""
 
     format: str
@@ -63,9 +61,6 @@ class FilesWriter:
     pipeline: str
     channel: str
     compression: Compression = _COMPRESSIONS[0]
-
-    takes_retractions: ClassVar = False
-    """A file that is out stays as it is."""
 
     @property
     def staging(self) -> StagingFolder:
@@ -168,14 +163,15 @@ class FilesWriter:
         return f"{'-'.join(names)}-"
 
 
-def open_files(target: Target, *, pipeline: str, channel: str) -> FilesWriter:
+def open_files(opening: TargetOpening) -> FilesWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
-    refuse(_option_problems(target), channel)
+    target = opening.target
+    refuse(_option_problems(target), opening.channel)
     return FilesWriter(
         format=target.format,
         folder=Path(os.path.realpath(target.options["path"])),
-        pipeline=pipeline,
-        channel=channel,
+        pipeline=opening.pipeline,
+        channel=opening.channel,
         compression=target.options.get("compression", _COMPRESSIONS[0]),
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 import polars as pl
 
@@ -37,9 +37,8 @@ from tidegate.kafka.registry import (
     prefix_of,
     register,
 )
-from tidegate.pipeline import MAIN, Target
+from tidegate.pipeline import MAIN
 from tidegate.targets.blobs import table_to_bytes
-from tidegate.targets.dated import Place
 from tidegate.targets.kafka_avro import name_problems, schema_text
 from tidegate.targets.kafka_letters import fitting
 from tidegate.targets.kafka_options import KafkaTargetOptions, place_of
@@ -78,7 +77,14 @@ from tidegate.targets.kafka_transactions import Headers, Mark
 from tidegate.targets.names import safe_name
 from tidegate.targets.options import CHANGE, identity_problems, refuse
 from tidegate.targets.pieces import Piece, next_piece
-from tidegate.targets.protocol import EpochKey, PartKind, StagedRows
+from tidegate.targets.protocol import (
+    EpochKey,
+    PartKind,
+    Place,
+    StagedRows,
+    TargetOpening,
+    WriterDefaults,
+)
 
 _AS_THE_CLUSTER: Final = -1
 _PIECE_ROWS: Final = 100_000
@@ -86,7 +92,7 @@ _PIECE_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaWriter:
+class KafkaWriter(WriterDefaults):
     """Records are added; with `upserts` they replace and delete those of the same identity."""
 
     broker: Broker
@@ -106,9 +112,6 @@ class KafkaWriter:
     registry: str | None = field(default=None, repr=False)
     run: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False, repr=False)
     """Whoever opens the target again has another one: only the last may publish."""
-
-    staging: ClassVar = None
-    """The state store keeps what is staged."""
 
     @property
     def takes_retractions(self) -> bool:
@@ -324,7 +327,7 @@ class KafkaWriter:
         return register(self.registry, f"{self.topic}-value", schema, place_of(self.channel))
 
     def close(self) -> None:
-        """See `ClosedWriter`."""
+        """See `TargetWriter`."""
         let_go(self.run)
 
     def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
@@ -344,22 +347,16 @@ class KafkaWriter:
         return rows.with_columns(pl.col(name).cast(each) for name, each in known.items())
 
 
-def open_kafka(
-    target: Target,
-    *,
-    pipeline: str,
-    channel: str,
-    identity: Sequence[str],
-    changes: bool | None = None,
-) -> KafkaWriter:
+def open_kafka(opening: TargetOpening) -> KafkaWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    target, channel, changes = opening.target, opening.channel, opening.changes
     options = KafkaTargetOptions.of_target(target, channel, changes=bool(changes))
     return KafkaWriter(
         broker=options.broker(place_of(channel)),
         topic=options.topic,
-        pipeline=pipeline,
+        pipeline=opening.pipeline,
         channel=channel,
-        identity=tuple(identity) if channel == MAIN else (),
+        identity=opening.identity if channel == MAIN else (),
         keyed=options.key and channel == MAIN,
         upserts=target.mode == "upsert" and channel == MAIN,
         changes=changes if channel == MAIN else False,

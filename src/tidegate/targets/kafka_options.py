@@ -88,10 +88,7 @@ class KafkaTargetOptions(BrokerOptions):
         Changes of rows are keyed by the identity of their row, also without `key`.
         """
         place = place_of(channel)
-        try:
-            options = cls.from_dict(target.options)
-        except ConfigError as error:
-            raise ConfigError(located(error.problems, place)) from None
+        options = cls.from_dict(target.options, at=place)
         if options.key and channel != MAIN:
             expected = "no key: rows that are turned away have no identity"
             raise ConfigError([Problem(f"{place}.key", "true", expected, "remove it")])

@@ -12,9 +12,9 @@ from typing import Final
 from tidegate.errors import ConfigError, LostLease, StateLost, TargetRefused
 from tidegate.kafka.asking import Topic, await_topic, find_topics, topic_config
 from tidegate.kafka.broker import Broker
-from tidegate.targets.dated import Place
 from tidegate.targets.kafka_policy import largest_record
 from tidegate.targets.kafka_transactions import Transactions
+from tidegate.targets.protocol import Place
 
 _ID: Final = "topic_id"
 _PARTITIONS: Final = "partitions"

@@ -8,17 +8,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from tidegate.errors import Problem
-from tidegate.pipeline import MAIN, Target
+from tidegate.pipeline import MAIN
 from tidegate.pipeline.masking import shown
 from tidegate.targets.blobs import rows_of, table_to_bytes
 from tidegate.targets.options import are_changes, identity_problems, refuse, unknown_options
 from tidegate.targets.ownership import refuse_unless_owner
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import EpochKey, StagedRows, TargetOpening, WriterDefaults
 
 
 class MemoryEpoch(NamedTuple):
@@ -123,7 +123,7 @@ def memory_table(name: str) -> MemoryTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryWriter:
+class MemoryWriter(WriterDefaults):
     """Writes to `memory_table(name)` of the process that publishes."""
 
     name: str
@@ -132,9 +132,6 @@ class MemoryWriter:
     identity: tuple[str, ...] = ()
     changes: bool | None = None
     """Whether rows are changes of rows; None: those that have a column `op` are."""
-
-    staging: ClassVar = None
-    """The state store keeps what is staged."""
 
     @property
     def takes_retractions(self) -> bool:
@@ -149,7 +146,7 @@ class MemoryWriter:
             problems += _other_columns(self.name, there, schema)
         refuse(problems, self.channel)
 
-    def rows(self) -> pl.DataFrame:
+    def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
         """The table of this process."""
         return memory_table(self.name).rows()
 
@@ -176,26 +173,20 @@ class MemoryWriter:
         memory_table(self.name).claim(self.pipeline, self.channel, incarnation)
 
 
-def open_memory(
-    target: Target,
-    *,
-    pipeline: str,
-    channel: str,
-    identity: Sequence[str],
-    changes: bool | None = None,
-) -> MemoryWriter:
+def open_memory(opening: TargetOpening) -> MemoryWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
-    name = target.options.get("name", f"{pipeline}.{channel}")
+    target = opening.target
+    name = target.options.get("name", f"{opening.pipeline}.{opening.channel}")
     problems = [*unknown_options(target, ("name",))]
     if not isinstance(name, str) or not name:
         problems.append(Problem("options.name", shown(name), "the name of a table", "a text"))
-    refuse(problems, channel)
+    refuse(problems, opening.channel)
     return MemoryWriter(
         name=name,
-        pipeline=pipeline,
-        channel=channel,
-        identity=tuple(identity) if channel == MAIN else (),
-        changes=changes,
+        pipeline=opening.pipeline,
+        channel=opening.channel,
+        identity=opening.identity if opening.channel == MAIN else (),
+        changes=opening.changes,
     )
 
 

@@ -11,31 +11,11 @@ that of the same state before a reset, and is replaced.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeGuard
 
 from tidegate.errors import LostLease, StateLost
 from tidegate.incarnation import continues
 from tidegate.targets.dated import told_state
 from tidegate.targets.protocol import EpochKey, TargetWriter
-
-
-class OwnedWriter(TargetWriter, Protocol):
-    """A target that notes whose rows it has; what `publish` is given of others, it refuses."""
-
-    def owner(self) -> str | None:
-        """The incarnation that has claimed the pipeline's channel here; None: none has."""
-        ...
-
-    def is_empty(self) -> bool:
-        """Whether there is no row, whoever sent it; False where that cannot be told."""
-        ...
-
-    def claim(self, incarnation: str) -> None:
-        """Note whose rows come from now on; `publish` then raises `LostLease` for any other.
-
-        Where there is nothing yet that could hold a note, nothing happens.
-        """
-        ...
 
 
 def refuse_other_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> None:
@@ -44,8 +24,6 @@ def refuse_other_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> No
     An empty target is anybody's, and so is one in which nothing is noted.
     """
     for channel, writer in writers.items():
-        if not is_owned(writer):
-            continue
         owner = writer.owner()
         if owner is None or continues(key.incarnation, owner) or writer.is_empty():
             continue
@@ -55,8 +33,7 @@ def refuse_other_state(writers: Mapping[str, TargetWriter], key: EpochKey) -> No
 def claim_targets(writers: Mapping[str, TargetWriter], incarnation: str) -> None:
     """Note in all targets whose rows come now; publishers of other incarnations are refused."""
     for writer in writers.values():
-        if is_owned(writer):
-            writer.claim(incarnation)
+        writer.claim(incarnation)
 
 
 def refuse_unless_owner(owner: str | None, key: EpochKey, place: str) -> None:
@@ -66,11 +43,6 @@ def refuse_unless_owner(owner: str | None, key: EpochKey, place: str) -> None:
             f"pipeline {key.pipeline!r} was taken over: {place} takes no more rows of channel "
             f"{key.channel!r} from this run"
         )
-
-
-def is_owned(writer: TargetWriter) -> TypeGuard[OwnedWriter]:
-    """Whether it notes whose rows it has."""
-    return hasattr(writer, "owner")
 
 
 def _of_another_state(key: EpochKey, channel: str) -> str:

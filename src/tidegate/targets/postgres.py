@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import polars as pl
 from psycopg.conninfo import conninfo_to_dict
@@ -63,7 +63,7 @@ from tidegate.targets.postgres_table import (
     place_problems,
     type_problems,
 )
-from tidegate.targets.protocol import EpochKey, StagedRows
+from tidegate.targets.protocol import EpochKey, StagedRows, TargetOpening, WriterDefaults
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ _MAKING: Final = "SELECT pg_advisory_xact_lock(hashtextextended('tidegate target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresWriter:
+class PostgresWriter(WriterDefaults):
     """Rows are added, or with `upserts` replaced and deleted by `identity`, NULL equal to NULL."""
 
     address: Address
@@ -94,9 +94,6 @@ class PostgresWriter:
     """Whether U+FFFD is stored for U+0000; else rows with that are refused."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex, compare=False, repr=False)
     """Whoever opens the target again has another one: only the last may publish."""
-
-    staging: ClassVar = None
-    """The state store keeps what is staged."""
 
     @property
     def takes_retractions(self) -> bool:
@@ -200,7 +197,7 @@ class PostgresWriter:
             return None
         return self._tried(lambda each: published_epoch(each, self.table.schema, key))
 
-    def rows(self) -> pl.DataFrame:
+    def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
         """The table as it is now; without columns if there is none."""
         return self._tried(lambda connection: rows_of(connection, self.table))
 
@@ -237,16 +234,9 @@ class PostgresWriter:
                 return act(connection)
 
 
-def open_postgres(
-    target: Target,
-    *,
-    pipeline: str,
-    channel: str,
-    identity: Sequence[str],
-    store: StateStore | None,
-    changes: bool | None = None,
-) -> PostgresWriter:
+def open_postgres(opening: TargetOpening) -> PostgresWriter:
     """The writer of a target; raises `ConfigError` with all that is wrong with its options."""
+    target, channel, store = opening.target, opening.channel, opening.store
     place = _place(target, store)
     refuse(
         [
@@ -263,11 +253,11 @@ def open_postgres(
     return PostgresWriter(
         address=_address(place, target, channel),
         table=TableName(target.options.get("schema", _DEFAULT_SCHEMA), target.options["table"]),
-        pipeline=pipeline,
+        pipeline=opening.pipeline,
         channel=channel,
-        identity=tuple(identity),
-        upserts=target.mode == "upsert" and channel == MAIN and bool(identity),
-        changes=changes,
+        identity=opening.identity,
+        upserts=target.mode == "upsert" and channel == MAIN and bool(opening.identity),
+        changes=opening.changes,
         in_commit=of_store is not None and same_database(place, of_store),
         replace_zero_bytes=target.options.get(_ZERO_BYTES) == "replace",
     )

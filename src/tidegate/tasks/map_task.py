@@ -28,7 +28,7 @@ from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import REJECTED
 from tidegate.pipeline.masking import shown
 from tidegate.sources.numbering import Numbering, numbering
-from tidegate.sources.protocol import ReadTogether, Slice
+from tidegate.sources.protocol import Slice
 from tidegate.tasks import stopwatch
 from tidegate.tasks.orders import Edge, Example, JobContext, MapOrder, Seen, SourceOrder
 from tidegate.tasks.wire import EdgeRows, TaskRows, event_table, null_columns, parcels
@@ -81,13 +81,13 @@ def _frames(
     slices: Sequence[Slice | None], columns: tuple[str, ...] | None
 ) -> list[list[pl.DataFrame]]:
     """The rows of each slice."""
-    there = [part for part in slices if part is not None]
-    if len(there) > 1 and isinstance(there[0], ReadTogether):
-        frames: list[list[pl.DataFrame]] = [[] for _ in there]
-        for place, batch in there[0].read_all(there, columns):
-            frames[place].append(pl.DataFrame(batch))
-        return frames
-    return [[] if part is None else [*map(pl.DataFrame, part.read(columns))] for part in slices]
+    frames: list[list[pl.DataFrame]] = [[] for _ in slices]
+    places = [place for place, part in enumerate(slices) if part is not None]
+    parts = [part for part in slices if part is not None]
+    if parts:
+        for nth, batch in parts[0].read_all(parts, columns):
+            frames[places[nth]].append(pl.DataFrame(batch))
+    return frames
 
 
 def one_frame(of_slices: Sequence[Sequence[pl.DataFrame]]) -> tuple[Rows, list[int]]:

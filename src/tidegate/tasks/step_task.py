@@ -36,7 +36,7 @@ from tidegate.errors import InconsistentEpoch
 from tidegate.pipeline import MAIN, REJECTED
 from tidegate.state.cache import At, held_stacks, kept_bytes, remember
 from tidegate.state.protocol import Output, Part, entry_of
-from tidegate.targets.protocol import PartKind, has_one_schema, in_commit
+from tidegate.targets.protocol import PartKind
 from tidegate.targets.staging import StagingFolder
 from tidegate.tasks import stopwatch
 from tidegate.tasks.orders import (
@@ -289,7 +289,7 @@ class _Staging:
 
         Of a shard and an epoch only those sources come that had such rows.
         """
-        if channel == MAIN or not has_one_schema(self.context.writers[channel]):
+        if channel == MAIN or not self.context.writers[channel].one_schema:
             return rows
         return with_schema(rows, self.context.channel_schemas[channel])
 
@@ -310,7 +310,7 @@ class _Staging:
                 kind=kind,
                 part=part,
                 in_target=in_target,
-                in_commit=in_commit(self.context.writers[channel.name]),
+                in_commit=self.context.writers[channel.name].in_commit,
             )
         )
 

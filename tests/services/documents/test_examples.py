@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.kafka_broker import KafkaServer
+from tests.plugins import installed
 from tidegate.cli import app
 from tidegate.frontends.toml import load_pipeline
 
@@ -24,10 +28,10 @@ ROOT = Path(__file__).parents[3] / "examples"
 LOCAL = ROOT / "click_sessions"
 """Windows over frames that somebody holds, without Spark: there is nothing to put into a file."""
 NOTEBOOKS = ROOT / "notebook"
-PACKAGE = ROOT / "geometric_mean"
-"""Without Spark too; `tests/unit/test_example_package.py` runs it with its package."""
+PACKAGES = (ROOT / "sqlite_tables", ROOT / "geometric_mean")
+"""What packages bring has to be registered before a process begins."""
 EXAMPLES = sorted(
-    path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS, PACKAGE)
+    path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS, *PACKAGES)
 )
 
 BY_PYTHON = ROOT / "sessions_from_files"
@@ -95,6 +99,30 @@ def test_an_example_can_be_run_as_a_script(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == _expected(LOCAL)
+
+
+def test_a_pipeline_runs_on_formats_of_another_package(tmp_path: Path) -> None:
+    """Twice: what has been read and sent is neither read nor sent again."""
+    environment = installed(tmp_path / "site", PACKAGES[0])
+    shutil.copy(PACKAGES[0] / "pipeline.toml", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.executescript((PACKAGES[0] / "clicks.sql").read_text())
+        for _ in range(2):
+            done = subprocess.run(
+                [sys.executable, "-m", "tidegate.cli", "run", "--on-end", "flush"],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=tmp_path,
+                env=environment,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            query = "SELECT user, window_start, window_end, clicks FROM sessions ORDER BY 2, 1"
+            assert connection.execute(query).fetchall() == [
+                ("ann", "2026-01-01T12:00:00.000000+00:00", "2026-01-01T12:00:50.000000+00:00", 2),
+                ("bob", "2026-01-01T12:00:05.000000+00:00", "2026-01-01T12:00:35.000000+00:00", 1),
+                ("ann", "2026-01-01T12:05:00.000000+00:00", "2026-01-01T12:05:30.000000+00:00", 1),
+            ]
 
 
 def _script(folder: Path) -> Path:

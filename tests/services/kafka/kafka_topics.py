@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import polars as pl
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.contracts.targets import IDENTITY, Outlet, all_types, rows
 from tests.kafka_broker import KafkaServer, Record
 from tidegate.pipeline import Target
 from tidegate.targets import open_target
 from tidegate.targets.kafka import KafkaWriter
+from tidegate.testing.target_contract import IDENTITY, Outlet, all_types, rows
 
 
 def opened(

@@ -19,7 +19,6 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from tests.contracts.targets import key, stage
 from tests.kafka_broker import KafkaServer, Record
 from tests.services.kafka.kafka_topics import opened, seen
 from tidegate.cli import app
@@ -30,6 +29,7 @@ from tidegate.frontends.toml import load_pipeline
 from tidegate.kafka.broker import Broker
 from tidegate.targets.kafka_reading import records_in
 from tidegate.targets.kafka_transactions import Transactions
+from tidegate.testing.target_contract import key, stage
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "dead-letters.md"
 

@@ -429,7 +429,7 @@ def test_values_can_be_text_or_bytes(kafka_server: KafkaServer, topic: str, kind
     assert dict(topics.reader.columns())["value"] == kind
     if kind == "binary":  # which needs no column for what does not decode
         assert "kafka_value" not in topics.reader.columns()
-        assert topics.reader.undecoded is None
+        assert topics.reader.traits.undecoded is None
         assert found["value"].to_list() == ["é".encode(), b"\xff", None]
     else:
         assert found.select("value", "kafka_value").rows() == [

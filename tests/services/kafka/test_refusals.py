@@ -15,12 +15,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.contracts.targets import IDENTITY, key, rows, stage
 from tests.kafka_broker import KafkaServer
 from tests.services.kafka.kafka_topics import opened, seen
 from tidegate.errors import BrokerUnavailable, ConfigError, TargetRefused
 from tidegate.targets.kafka_producers import owned_by
 from tidegate.targets.kafka_transactions import Transactions
+from tidegate.testing.target_contract import IDENTITY, key, rows, stage
 
 SCHEMA = rows().schema
 

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import key, rows, stage
 from tests.kafka_broker import KafkaServer, running_broker
 from tests.kafka_security import GUEST, certificate
 from tests.services.kafka.kafka_topics import opened
@@ -27,6 +26,7 @@ from tidegate.kafka.asking import (
 from tidegate.kafka.broker import Broker, BrokerOptions
 from tidegate.kafka.hearing import has_answered
 from tidegate.targets.kafka_transactions import Transactions
+from tidegate.testing.target_contract import key, rows, stage
 
 PATIENT_MS = 60_000
 IMPATIENT_MS = 4_000

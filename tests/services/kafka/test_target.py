@@ -13,17 +13,6 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import (
-    IDENTITY,
-    OwnershipContract,
-    TableContract,
-    UpsertContract,
-    all_types,
-    ids,
-    key,
-    rows,
-    stage,
-)
 from tests.faults.processes import wait_for
 from tests.kafka_broker import KafkaServer
 from tests.services.kafka.kafka_topics import (
@@ -38,6 +27,17 @@ from tidegate.kafka.asking import find_topics, topic_config
 from tidegate.targets.dated import refuse_older_state
 from tidegate.targets.kafka_producers import owned_by
 from tidegate.targets.kafka_transactions import Transactions
+from tidegate.testing.target_contract import (
+    IDENTITY,
+    OwnershipContract,
+    TableContract,
+    UpsertContract,
+    all_types,
+    ids,
+    key,
+    rows,
+    stage,
+)
 
 
 class TestKeyedTopic(UpsertContract, OwnershipContract):

@@ -7,15 +7,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.contracts.targets import (
-    IDENTITY,
-    rows,
-)
 from tests.postgres_server import Place
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Target
 from tidegate.targets import open_target
 from tidegate.targets.postgres import PostgresWriter
+from tidegate.testing.target_contract import (
+    IDENTITY,
+    rows,
+)
 
 SCHEMA = rows().schema
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import stage
 from tests.postgres_server import Place, Server
 from tidegate.pipeline import Target
 from tidegate.targets import EpochKey, PartKind, open_target
 from tidegate.targets.postgres import PostgresWriter
+from tidegate.testing.target_contract import stage
 
 TEXT = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),

@@ -14,7 +14,19 @@ import pytest
 from polars.testing import assert_frame_equal
 from psycopg import sql
 
-from tests.contracts.targets import (
+from tests.postgres_server import Place, Server
+from tests.services.postgres.postgres_tables import SCHEMA, made, opened
+from tidegate.errors import LostLease, StateLost, TargetRefused
+from tidegate.postgres.address import Address
+from tidegate.postgres.connecting import Connection, connect, transaction
+from tidegate.postgres.pool import close_idle
+from tidegate.targets import EpochKey, StagedRows, TargetWriter, WriterDefaults
+from tidegate.targets.blobs import table_of_bytes
+from tidegate.targets.pieces import Piece, next_piece
+from tidegate.targets.postgres import PostgresWriter
+from tidegate.targets.postgres_published import first_time
+from tidegate.targets.postgres_rows import change_of
+from tidegate.testing.target_contract import (
     IDENTITY,
     Outlet,
     OwnershipContract,
@@ -25,26 +37,13 @@ from tests.contracts.targets import (
     rows,
     stage,
 )
-from tests.postgres_server import Place, Server
-from tests.services.postgres.postgres_tables import SCHEMA, made, opened
-from tidegate.errors import LostLease, StateLost, TargetRefused
-from tidegate.postgres.address import Address
-from tidegate.postgres.connecting import Connection, connect, transaction
-from tidegate.postgres.pool import close_idle
-from tidegate.targets import EpochKey, StagedRows, TargetWriter
-from tidegate.targets.blobs import table_of_bytes
-from tidegate.targets.pieces import Piece, next_piece
-from tidegate.targets.postgres import PostgresWriter
-from tidegate.targets.postgres_published import first_time
-from tidegate.targets.postgres_rows import change_of
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(WriterDefaults):
     """A writer whose table is made when the first rows are encoded, as opening an engine does."""
 
     writer: PostgresWriter
-    staging = None
 
     @property
     def takes_retractions(self) -> bool:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.targets import (
-    IDENTITY,
-)
 from tests.postgres_server import Place
 from tests.services.postgres.postgres_tables import SCHEMA, opened
 from tidegate.errors import ConfigError
 from tidegate.pipeline import StateStore, Target
 from tidegate.targets import open_target
 from tidegate.targets.postgres import PostgresWriter, same_database
+from tidegate.testing.target_contract import (
+    IDENTITY,
+)
 
 
 def refused_options(store: StateStore | None = None, **options: Any) -> list[str]:

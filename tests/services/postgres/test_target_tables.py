@@ -12,13 +12,6 @@ import pytest
 from polars.testing import assert_frame_equal
 from psycopg import sql
 
-from tests.contracts.targets import (
-    IDENTITY,
-    all_types,
-    key,
-    rows,
-    stage,
-)
 from tests.postgres_server import Place, Server
 from tests.services.postgres.postgres_tables import SCHEMA, made, opened, problems_of, with_column
 from tidegate.errors import ConfigError
@@ -26,6 +19,13 @@ from tidegate.pipeline import StateStore, Target
 from tidegate.postgres.connecting import Connection
 from tidegate.targets.postgres_published import make_tables
 from tidegate.targets.reading import read_target
+from tidegate.testing.target_contract import (
+    IDENTITY,
+    all_types,
+    key,
+    rows,
+    stage,
+)
 
 # --- the table that is made ---
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.targets import key, rows, stage
 from tidegate.cli.state_changing import claim_targets
 from tidegate.errors import LostLease
 from tidegate.pipeline import StateStore, Target
 from tidegate.state import folder_catalog, open_store
 from tidegate.targets import TargetWriter, open_target
 from tidegate.targets.ownership import claim_targets as claimed
+from tidegate.testing.target_contract import key, rows, stage
 
 PIPELINE = """
 name = "orders"

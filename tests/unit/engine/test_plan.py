@@ -9,7 +9,7 @@ import pytest
 from tidegate import Aggregation, Join, Pipeline, Source, StateStore, Target, Window
 from tidegate.engine.inputs import Traits
 from tidegate.engine.plan import job_context, plan_of
-from tidegate.pipeline.source import KAFKA_COLUMNS
+from tidegate.pipeline.formats import KAFKA_COLUMNS
 from tidegate.tasks.orders import SourceOrder
 
 MEMORY = Target(format="memory")

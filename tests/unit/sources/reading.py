@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,40 @@ import pyarrow as pa
 from hypothesis import settings
 
 from tidegate.pipeline import Source
-from tidegate.sources import LogEntry, Offset, Polled, Slice, SourceReader, open_source
-from tidegate.sources.numbering import numbering
+from tidegate.sources import LogEntry, Offset, Polled, SourceReader, open_source
+from tidegate.testing.source_contract import (
+    NOW_US,
+    as_stored,
+    drained,
+    frame_of,
+    log_of,
+    poll,
+    slices_of,
+)
+
+__all__ = [
+    "CLICKS",
+    "NOW_US",
+    "as_stored",
+    "batches",
+    "clicks",
+    "drained",
+    "everything",
+    "fewer_examples",
+    "frame_of",
+    "log_of",
+    "opened",
+    "poll",
+    "put_text",
+    "settled",
+    "slices_of",
+    "source",
+    "stamped",
+    "write",
+]
 
 CLICKS = {"user": "long", "ts": "timestamp", "page": "string", "amount": "double"}
 """The columns of `clicks`."""
-
-NOW_US = 4_102_444_800_000_000
-"""2100: the files of tests were written long ago."""
 
 fewer_examples = settings(max_examples=max(10, settings().max_examples // 4))
 """For properties that write files."""
@@ -81,71 +105,10 @@ def stamped(path: Path, mtime_s: int) -> Path:
     return path
 
 
-def as_stored(value: Any) -> Any:
-    """What comes back of something that was committed."""
-    return json.loads(json.dumps(value))
-
-
-def poll(
-    reader: SourceReader,
-    since: Offset | None = None,
-    *,
-    max_rows: int = 1_000,
-    slices: int = 1,
-    now_us: int = NOW_US,
-) -> Polled:
-    return reader.poll(since, max_rows=max_rows, slices=slices, now_us=now_us)
-
-
 def settled(reader: SourceReader, since: Offset | None = None, **limits: int) -> Polled:
     """The second of two polls: what was there before both is finished."""
     poll(reader, since, max_rows=1)
     return poll(reader, since, **limits)
-
-
-def drained(
-    reader: SourceReader,
-    since: Offset | None = None,
-    *,
-    max_rows: int = 1_000,
-    slices: int = 1,
-    most: int = 1_000,
-) -> list[Polled]:
-    """Poll until nothing is unread; every poll must move on, but for files that settle."""
-    polls: list[Polled] = []
-    for _ in range(most):
-        polls.append(poll(reader, since, max_rows=max_rows, slices=slices))
-        since = as_stored(polls[-1].until)
-        if not polls[-1].unread:
-            return polls
-    raise AssertionError(f"still unread after {most} polls, at {since}")
-
-
-def log_of(polls: Iterable[Polled]) -> list[LogEntry]:
-    return [as_stored(entry) for each in polls for entry in each.discovered]
-
-
-def slices_of(polls: Iterable[Polled]) -> list[Slice]:
-    return [part for each in polls for part in each.slices]
-
-
-def frame_of(parts: Iterable[Slice], columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """The rows of slices as a task gets them, whose numbers must be unique and ascending, and have
-    room for more behind a transform.
-    """
-    frames, behind, behind_apart = [], -1, (0, 0)
-    for part in pickle.loads(pickle.dumps(list(parts))):
-        batches = list(part.read(columns))
-        rows = sum(batch.num_rows for batch in batches)
-        assert part.first_offset >= behind
-        assert part.span >= rows
-        behind = part.first_offset + part.span
-        far = numbering(part, transformed=True)
-        assert (far.partition, far.first) >= behind_apart
-        assert far.room >= 1_000 * rows
-        behind_apart = (far.partition, far.first + far.room)
-        frames += [pl.DataFrame(batch) for batch in batches]
-    return pl.concat(frames) if frames else pl.DataFrame()
 
 
 def everything(reader: SourceReader, **limits: Any) -> pl.DataFrame:

@@ -21,7 +21,6 @@ from tests.unit.sources.reading import (
     slices_of,
 )
 from tidegate.errors import ConfigError, Problem
-from tidegate.sources.protocol import Endless
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = {
@@ -220,7 +219,6 @@ def test_all_wrong_options_are_named_at_once() -> None:
 
 def test_a_reader_that_is_told_to_end_gives_nothing_that_comes_later() -> None:
     reader = opened("generator", rate=100)
-    assert isinstance(reader, Endless)
     reader.end_at(5_000_000)
     assert poll(reader, now_us=9_000_000).until == {"row": 100}
     assert not poll(reader, {"row": 100}, now_us=9_000_000).slices

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.targets import key, rows, stage
 from tidegate import Aggregation, Pipeline, Source, StateStore, Target, Window
 from tidegate.errors import LostLease, StateLost
 from tidegate.spark.checking import checked
 from tidegate.state import open_store
 from tidegate.targets import FilesWriter, open_target
+from tidegate.testing.target_contract import key, rows, stage
 
 
 @pytest.fixture

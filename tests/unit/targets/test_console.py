@@ -7,7 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.contracts.targets import (
+from tidegate.errors import ConfigError
+from tidegate.targets import console
+from tidegate.testing.target_contract import (
     Outlet,
     TargetContract,
     all_types,
@@ -16,8 +18,6 @@ from tests.contracts.targets import (
     rows,
     stage,
 )
-from tidegate.errors import ConfigError
-from tidegate.targets import console
 
 
 class Terminal(Outlet):

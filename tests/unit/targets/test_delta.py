@@ -13,7 +13,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import (
+from tidegate.errors import ConfigError, LostLease
+from tidegate.incarnation import after_reset
+from tidegate.pipeline import Target
+from tidegate.targets import DeltaWriter, delta, open_target
+from tidegate.targets.delta import application_of
+from tidegate.targets.ownership import claim_targets
+from tidegate.testing.target_contract import (
     IDENTITY,
     Outlet,
     OwnershipContract,
@@ -25,12 +31,6 @@ from tests.contracts.targets import (
     rows,
     stage,
 )
-from tidegate.errors import ConfigError, LostLease
-from tidegate.incarnation import after_reset
-from tidegate.pipeline import Target
-from tidegate.targets import DeltaWriter, delta, open_target
-from tidegate.targets.delta import application_of
-from tidegate.targets.ownership import claim_targets
 
 
 class Delta(Outlet):
@@ -101,7 +101,7 @@ def test_a_large_epoch_is_several_commits_and_goes_on_after_the_last(
 
     with pytest.raises(InterruptedError):
         writer.publish(key(2), [*parts[:2], replace(parts[2], read=lost), *parts[3:]])
-    assert writer.last_epoch(key(2)) == 2  # type: ignore[attr-defined]  # of this target
+    assert writer.last_epoch(key(2)) == 2
     assert outlet.table().height < 7
     monkeypatch.setattr(delta, "_PIECE_ROWS", 3)
     for _ in range(2):

@@ -11,7 +11,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import (
+from tidegate.errors import ConfigError, StateLost
+from tidegate.pipeline import Target
+from tidegate.targets import FilesWriter, StagedRows, TargetOpening
+from tidegate.targets.files import open_files
+from tidegate.testing.target_contract import (
     Outlet,
     OwnershipContract,
     TableContract,
@@ -21,10 +25,6 @@ from tests.contracts.targets import (
     rows,
     stage,
 )
-from tidegate.errors import ConfigError, StateLost
-from tidegate.pipeline import Target
-from tidegate.targets import FilesWriter, StagedRows
-from tidegate.targets.files import open_files
 
 
 class Files(Outlet):
@@ -73,12 +73,13 @@ def out(tmp_path: Path) -> Path:
 
 def opened(path: Path | str, format: str = "parquet", **options: Any) -> FilesWriter:
     target = Target(format=format, options={"path": str(path), **options})
-    return open_files(target, pipeline="orders", channel="main")
+    return open_files(TargetOpening(target=target, pipeline="orders", channel="main"))
 
 
 def problems_of(format: str, **options: Any) -> list[str]:
+    target = Target(format=format, options=options)
     with pytest.raises(ConfigError) as caught:
-        open_files(Target(format=format, options=options), pipeline="orders", channel="main")
+        open_files(TargetOpening(target=target, pipeline="orders", channel="main"))
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -220,7 +221,7 @@ def test_staged_files_that_are_not_in_question_are_left_alone(out: Path) -> None
 def test_staged_files_of_others_are_left_alone(out: Path) -> None:
     target = Target(format="parquet", options={"path": str(out)})
     writers = [
-        open_files(target, pipeline=pipeline, channel=channel)
+        open_files(TargetOpening(target=target, pipeline=pipeline, channel=channel))
         for pipeline, channel in [("a/b", "main"), ("a_b", "main"), ("a/b", "late")]
     ]
     parts = [stage(writer, rows(("ann", 0, 1)), name="same") for writer in writers]

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import all_types
 from tests.services.kafka.kafka_topics import Registry, running_registry
 from tidegate.errors import BrokerUnavailable, ConfigError
 from tidegate.kafka.registry import number_in, prefix_of, register, schema_by_id
@@ -27,6 +26,7 @@ from tidegate.targets.kafka_rows import (
     values_of,
 )
 from tidegate.targets.rowtext import to_json, to_json_lines
+from tidegate.testing.target_contract import all_types
 
 ADDRESS = {"bootstrap_servers": "127.0.0.1:9", "topic": "results"}
 

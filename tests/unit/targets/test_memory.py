@@ -7,7 +7,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import (
+from tidegate.errors import ConfigError
+from tidegate.pipeline import Target
+from tidegate.targets import MemoryWriter, memory_table, open_target
+from tidegate.testing.target_contract import (
     IDENTITY,
     Outlet,
     OwnershipContract,
@@ -17,9 +20,6 @@ from tests.contracts.targets import (
     rows,
     stage,
 )
-from tidegate.errors import ConfigError
-from tidegate.pipeline import Target
-from tidegate.targets import MemoryWriter, memory_table, open_target
 
 
 class Memory(Outlet):

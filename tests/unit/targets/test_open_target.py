@@ -7,12 +7,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import NAMES, all_types
 from tidegate.pipeline import Target
-from tidegate.pipeline.target import MODES
 from tidegate.targets import NATIVE_FORMATS, open_target
 from tidegate.targets.blobs import table_of_bytes, table_to_bytes
 from tidegate.targets.names import safe_name
+from tidegate.testing.target_contract import NAMES, all_types
 
 
 @pytest.mark.parametrize("format", ["iceberg", "orc"])
@@ -27,10 +26,6 @@ def test_every_native_format_has_a_writer(format: str) -> None:
     options = {"table": "t", "url": "postgresql://h/d"} if format == "postgres" else options
     options = {"topic": "t", "bootstrap_servers": "h:9"} if format == "kafka" else options
     assert open_target(Target(format=format, options=options), pipeline="o", channel="main")
-
-
-def test_native_formats_are_those_of_the_pipeline() -> None:
-    assert {*MODES} == {*NATIVE_FORMATS}
 
 
 def test_importing_targets_loads_nothing_that_only_some_need() -> None:

@@ -11,17 +11,17 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.contracts.targets import IDENTITY, ids, key, rows, stage
 from tidegate.errors import ConfigError, UnreadableSource
 from tidegate.pipeline import Target
-from tidegate.targets import TargetWriter, memory_table, open_target
-from tidegate.targets.reading import READABLE_FORMATS, read_target
+from tidegate.targets import NATIVE_FORMATS, TargetWriter, memory_table, open_target
+from tidegate.targets.reading import read_target
 from tidegate.targets.rowreading import from_csv, from_json_lines
 from tidegate.targets.rowtext import to_csv, to_json_lines
+from tidegate.testing.target_contract import IDENTITY, ids, key, rows, stage
 
 ANN, BOB = ("ann", 0, 1), ("bob", 10, 2)
 SCHEMA = rows().schema
-HERE = [kind for kind in READABLE_FORMATS if kind not in ("postgres", "kafka")]
+HERE = [kind for kind in NATIVE_FORMATS if kind not in ("postgres", "kafka", "console")]
 """Formats that need no server."""
 
 

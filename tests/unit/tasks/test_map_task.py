@@ -20,7 +20,7 @@ from tidegate.engine.inputs import Feed
 from tidegate.errors import ConfigError, InconsistentEpoch
 from tidegate.pipeline import Aggregation, Join, Window
 from tidegate.sources.memory import MemorySlice
-from tidegate.sources.protocol import Polled, ReadTogether, Slice
+from tidegate.sources.protocol import Polled, Slice, SliceDefaults
 from tidegate.spark import frame_tasks, handover
 from tidegate.spark.frame_tasks import ReadOrder, RowsOrder
 from tidegate.state.library import library_version
@@ -48,7 +48,7 @@ _EMPTY = pa.RecordBatch.from_pydict(
 
 
 @dataclass(frozen=True)
-class Letters:
+class Letters(SliceDefaults):
     """Rows (letter, time), of which some could not be decoded."""
 
     partition: int
@@ -170,7 +170,7 @@ def test_slices_of_one_task_are_read_together_and_kept_apart() -> None:
     slices = Together(0, A), Together(3, BAD), Together(1, ())
     order = map_order([feed(*slices, tasks=((0, 1), (2,)))], 0)
     arrived_ = came(order, 3)
-    assert READ == ["read_all [0, 3]", "read 1"]
+    assert READ == ["read_all [0, 3]", "read_all [1]"]
     assert [(seen.partition, seen.rows, seen.highest_us) for seen in arrived_.seen] == [
         (0, 2, 5),
         (3, 1, 7),
@@ -181,7 +181,6 @@ def test_slices_of_one_task_are_read_together_and_kept_apart() -> None:
 
 
 def test_slices_that_know_nothing_of_each_other_are_read_one_by_one() -> None:
-    assert not isinstance(Letters(0, A), ReadTogether)
     order = map_order([feed(Letters(0, A), Letters(1, A), tasks=((0, 1),))], 0)
     assert [seen.rows for seen in came(order, 2).seen] == [2, 2]
     assert READ == ["read 0", "read 1"]
@@ -374,7 +373,7 @@ def seen_of(at: pl.Series, *, now_us: int = 0, **source: Any) -> Seen:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(SliceDefaults):
     """Rows as they are."""
 
     rows: pa.RecordBatch

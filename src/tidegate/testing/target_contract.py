@@ -1,4 +1,16 @@
-"""What every target must do. Subclass a contract and provide an `outlet` fixture."""
+"""What every target must do, as tests that the author of a target runs.
+
+    class TestSqlite(UpsertContract, OwnershipContract):
+        @pytest.fixture
+        def outlet(self, tmp_path): return SqliteOutlet(tmp_path)
+
+`TargetContract` holds for all, `TableContract` where rows come back as they were, `UpsertContract`
+where they are replaced and deleted, `OwnershipContract` where the target notes whose they are. The
+format is found as a pipeline finds it: it has to be registered.
+
+Import it where pytest is installed.
+"""
+# ruff: noqa: D102  # the name of a test is the sentence that it proves
 
 from __future__ import annotations
 
@@ -23,7 +35,6 @@ from tidegate.pipeline import Target
 from tidegate.targets import EpochKey, PartKind, StagedRows, TargetWriter, open_target
 from tidegate.targets.dated import refuse_older_state
 from tidegate.targets.ownership import claim_targets, refuse_other_state
-from tidegate.targets.protocol import needs_preparing
 
 IDENTITY = ("user", "window_start")
 
@@ -34,6 +45,7 @@ _names = count()
 
 
 def at(second: int) -> datetime:
+    """An instant, so many seconds after noon."""
     return datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC)
 
 
@@ -95,6 +107,7 @@ def all_types() -> pl.DataFrame:
 
 
 def key(epoch: int, **other: str) -> EpochKey:
+    """An epoch of the pipeline `orders`, or of what `other` names."""
     names = {"pipeline": "orders", "incarnation": "i1", "operator": "window", "channel": "main"}
     return EpochKey(epoch=epoch, **{**names, **other})
 
@@ -116,12 +129,14 @@ class Outlet(ABC):
 
     format: str
     mode: str | None = None
+    """None: the default one of the format."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @property
     def options(self) -> Mapping[str, Any]:
+        """What leads to a place that nobody else uses, below `folder` where it is a file."""
         return {"path": str(self.folder / "out")}
 
     def open(
@@ -133,6 +148,7 @@ class Outlet(ABC):
         changes: bool | None = None,
         **options: Any,
     ) -> TargetWriter:
+        """A writer, as a run opens it."""
         target = {"format": self.format, "options": {**self.options, **options}}
         if self.mode is not None:
             target["mode"] = self.mode
@@ -145,6 +161,10 @@ class Outlet(ABC):
         )
         assert writer is not None
         return writer
+
+    def every_type(self) -> pl.DataFrame:
+        """Rows of all types that it takes."""
+        return all_types()
 
     @abstractmethod
     def look(self) -> Any:
@@ -249,14 +269,14 @@ class OwnershipContract:
     """What holds where a target notes to which state its rows belong."""
 
     def claimed(self, outlet: Outlet, incarnation: str) -> TargetWriter:
-        """As a run opens it."""
+        """A writer whose target notes that this state has it now."""
         writer = outlet.open()
-        if needs_preparing(writer):
-            writer.prepare(rows().schema)
+        writer.prepare(rows().schema)
         claim_targets({"main": writer}, incarnation)
         return writer
 
     def filled(self, outlet: Outlet, incarnation: str = "i1") -> TargetWriter:
+        """A writer that has published an epoch."""
         writer = self.claimed(outlet, incarnation)
         row = [stage(writer, rows(("ann", 0, 1)))]
         writer.publish(key(1, incarnation=incarnation), row)
@@ -327,11 +347,11 @@ class TableContract(TargetContract):
 
     def test_every_type_comes_back(self, outlet: Outlet) -> None:
         writer = outlet.open()
-        writer.publish(key(1), [stage(writer, all_types())])
-        assert_frame_equal(outlet.table(), all_types(), check_row_order=False)
+        writer.publish(key(1), [stage(writer, outlet.every_type())])
+        assert_frame_equal(outlet.table(), outlet.every_type(), check_row_order=False)
 
     def test_lists_without_any_value_come_back(self, outlet: Outlet) -> None:
-        table = all_types().filter(pl.col("user") == "")
+        table = outlet.every_type().filter(pl.col("user") == "")
         writer = outlet.open()
         writer.publish(key(1), [stage(writer, table)])
         assert_frame_equal(outlet.table(), table)
