@@ -19,17 +19,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.pipeline.aggregate_lookup import identities
-from tidegate.pipeline.aggregates import OPTIONS
-from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.binding import Columns
 from tidegate.pipeline.formats import PLACES, Format
-from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
-from tidegate.pipeline.join import Join
-from tidegate.pipeline.join_binding import BoundJoin
+from tidegate.pipeline.graph import bound_operators, inputs_of
 from tidegate.pipeline.masking import USER_IN_URL, masked, masked_text
+from tidegate.pipeline.operators import Bound, Operator, kind_of
 from tidegate.pipeline.plugins import source_format, target_format
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.target import Target
-from tidegate.pipeline.validation import Value
+from tidegate.pipeline.validation import given
 from tidegate.pipeline.window import Aggregation, Window
 
 if TYPE_CHECKING:
@@ -116,7 +114,7 @@ _OF_NO_RESULT: Final = {"name", "watermark", "columns", "options", "max_rejected
 
 
 def _source(source: Source) -> dict[str, Any]:
-    fields = _given(source, leave_out=_OF_NO_RESULT)
+    fields = given(source, leave_out=_OF_NO_RESULT)
     return {**fields, **_identity(source.options, source_format(source.format))}
 
 
@@ -125,13 +123,8 @@ def _target(target: Target) -> dict[str, Any]:
     return {"format": target.format, "mode": target.mode, **identity}
 
 
-def _operator(
-    operator: Window | Join, inputs: tuple[str, ...], bound: Bound | None
-) -> dict[str, Any]:
-    if isinstance(operator, Join):
-        fields = _join(operator, bound if isinstance(bound, BoundJoin) else None)
-    else:
-        fields = _window(operator, inputs, bound if isinstance(bound, BoundWindow) else None)
+def _operator(operator: Operator, inputs: tuple[str, ...], bound: Bound | None) -> dict[str, Any]:
+    fields = kind_of(operator).fingerprint(operator, inputs, bound)
     packages = aggregate_packages(operator)
     return {**fields, PACKAGES: packages} if packages else fields
 
@@ -140,54 +133,9 @@ PACKAGES: Final = "aggregate_packages"
 """The key of an operator under which the packages of its aggregates stand."""
 
 
-def aggregate_packages(operator: Window | Join) -> dict[str, Mapping[str, str]]:
+def aggregate_packages(operator: Operator) -> dict[str, Mapping[str, str]]:
     """The packages that aggregates of an operator come from, with their versions, by kind."""
-    if isinstance(operator, Join):
-        aggregations = [*operator.left_aggregations, *operator.right_aggregations]
-    else:
-        aggregations = [*operator.aggregations]
-    return identities(each.kind for each in aggregations)
-
-
-def _join(join: Join, bound: BoundJoin | None) -> dict[str, Any]:
-    left_out = {"id", "max_state_rows_per_key", "left_aggregations", "right_aggregations"}
-    fields = _given(join, leave_out=left_out)
-    for side in ("left_aggregations", "right_aggregations"):
-        if given := getattr(join, side):
-            fields[side] = [_given(each, leave_out=_BOUNDS) for each in given]
-    if bound:
-        types = [
-            {name: str(kind) for name, kind in bound.types_read(side).items()} for side in (0, 1)
-        ]
-        fields["types"] = {"left": types[0], "right": types[1]}
-    return {**fields, "on": [*join.on]}
-
-
-_BOUNDS: Final = {name for name, option in OPTIONS.items() if option.bound}
-
-
-def _window(window: Window, inputs: tuple[str, ...], bound: BoundWindow | None) -> dict[str, Any]:
-    fields = _given(window, leave_out={"id", "inputs", "group_by", "aggregations"})
-    aggregations = {
-        each.output_name: _given(each, leave_out={"output_name", *_BOUNDS})
-        for each in window.aggregations
-    }
-    return {
-        **fields,
-        "inputs": [*inputs],
-        "group_by": [*window.group_by],
-        "aggregations": aggregations,
-        "output_order": [*aggregations],
-        **(
-            {"types": {name: str(each) for name, each in bound.types_read.items()}} if bound else {}
-        ),
-    }
-
-
-def _given(value: Value, leave_out: set[str]) -> dict[str, Any]:
-    defaults = {name: info.default for name, info in type(value).model_fields.items()}
-    fields = value.model_dump(exclude=leave_out)
-    return {name: item for name, item in fields.items() if item != defaults[name]}
+    return identities(each.kind for each in kind_of(operator).aggregations(operator))
 
 
 def _identity(options: Mapping[str, Any], format: Format | None) -> dict[str, Any]:

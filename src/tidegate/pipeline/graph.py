@@ -9,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidegate.pipeline.binding import BoundWindow, Columns, bind, check_columns
-from tidegate.pipeline.join import Join
-from tidegate.pipeline.join_binding import BoundJoin, bind_join, check_join_columns
+from tidegate.pipeline.binding import Columns
+from tidegate.pipeline.operators import Bound, find_kind
 from tidegate.pipeline.source import declared_columns
 from tidegate.pipeline.validation import readable
-from tidegate.pipeline.window import Window
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
-
-Bound = BoundWindow | BoundJoin
-"""An operator with its types."""
 
 
 def inputs_of(pipeline: Pipeline) -> Mapping[str, tuple[str, ...]]:
@@ -96,12 +91,7 @@ def _bound(pipeline: Pipeline, known: Mapping[str, Columns]) -> Mapping[str, Bou
 
 def _bound_one(operator: Any, inputs: Mapping[str, Columns]) -> Bound | None:
     """The operator with its types, if its inputs fit and nothing else is wrong with it."""
-    if isinstance(operator, Join):
-        left, right = inputs[operator.left], inputs[operator.right]
-        wrong = check_join_columns(operator, left, right)
-        return None if wrong else bind_join(operator, left, right)
-    if not (inputs and isinstance(operator, Window)):
+    kind = find_kind(operator)
+    if kind is None or not inputs or [*kind.column_problems(operator, inputs)]:
         return None
-    if any(check_columns(operator, columns) for columns in inputs.values()):
-        return None
-    return bind(operator, next(iter(inputs.values())))
+    return kind.bind(operator, inputs)

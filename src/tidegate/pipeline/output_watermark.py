@@ -74,21 +74,25 @@ def _of_session(window: Window) -> TimeColumns:
 
 
 def _of_interval(join: Join) -> TimeColumns:
-    """The row that arrives second is not late; one that comes alone has waited for its partners."""
+    """The row that arrives second is not late; one that comes alone has waited for its partners.
+
+    Where both can be, the longer wait counts, whichever column is read.
+    """
     if join.min_delta_ms is None or join.max_delta_ms is None:
         return {}
     lower_us, upper_us = join.bounds_us
     late_us = us_of_ms(join.allowed_lateness_ms)
     left_us, right_us = max(0, upper_us), max(0, -lower_us)
     alone = {"left": left_us, "semi": left_us, "anti": left_us, "right": right_us}
-    match_us = max(left_us, right_us) if join.type == "full" else alone.get(join.type, 0)
-    found = {
-        "match_ts": HoldBack(wait_us=late_us + match_us),
-        "left_event_ts": HoldBack(wait_us=late_us + left_us),
+    alone_us = max(left_us, right_us) if join.type == "full" else alone.get(join.type, 0)
+    waits_us = {
+        "match_ts": alone_us,
+        "left_event_ts": max(alone_us, left_us),
+        "right_event_ts": max(alone_us, right_us),
     }
-    if join.type not in ("semi", "anti"):
-        found["right_event_ts"] = HoldBack(wait_us=late_us + right_us)
-    return found
+    if join.type in ("semi", "anti"):
+        del waits_us["right_event_ts"]
+    return {name: HoldBack(wait_us=late_us + us) for name, us in waits_us.items()}
 
 
 def _of_panes(join: Join) -> TimeColumns:

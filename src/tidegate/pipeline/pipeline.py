@@ -15,11 +15,12 @@ from tidegate.pipeline.binding import Columns
 from tidegate.pipeline.explain import explained
 from tidegate.pipeline.fieldtypes import DERIVED, Freeze, nothing
 from tidegate.pipeline.fingerprint import canonical, digest
-from tidegate.pipeline.graph import Bound, bound_operators, inputs_of
+from tidegate.pipeline.graph import bound_operators, inputs_of
 from tidegate.pipeline.html import pipeline_html
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.masking import listed
 from tidegate.pipeline.names import PlainName
+from tidegate.pipeline.operators import Bound
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.store import StateStore
 from tidegate.pipeline.target import Target

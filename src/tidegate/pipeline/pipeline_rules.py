@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import Problem
-from tidegate.pipeline.binding import Columns, check_columns, columns_used
 from tidegate.pipeline.emit_strategies import EMIT_STRATEGIES, sending_of
 from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
-from tidegate.pipeline.join import Join
-from tidegate.pipeline.join_binding import check_join_columns
 from tidegate.pipeline.masking import listed, masked_text, shown
 from tidegate.pipeline.names import EXPECTED, is_plain, plain_name
+from tidegate.pipeline.operators import find_kind, kind_of
 from tidegate.pipeline.paths import located
 from tidegate.pipeline.topics import option_that_reads
 from tidegate.pipeline.validation import readable
+from tidegate.pipeline.window import Window
 from tidegate.pipeline.wording import did_you_mean
 
 if TYPE_CHECKING:
     from tidegate.pipeline.pipeline import Pipeline
     from tidegate.pipeline.source import Source
     from tidegate.pipeline.target import Target
-    from tidegate.pipeline.window import Window
 
 REJECTED: Final = "rejected"
 """The channel for rows that were not admitted."""
@@ -76,7 +74,7 @@ def inputs_are_known(pipeline: Pipeline) -> Problems:
     names = [source.name for source in pipeline.sources]
     names += [operator.id for operator in pipeline.operators]
     for place, operator in readable(pipeline.operators, "inputs"):
-        for at, name in _named_inputs(operator, f"operators[{place}]"):
+        for at, name in kind_of(operator).named_inputs(operator, f"operators[{place}]"):
             if name not in names:
                 hint = did_you_mean(name, names, f"there are {listed(names, 'and')}")
                 yield Problem(
@@ -129,7 +127,11 @@ def late_rows_have_a_channel(pipeline: Pipeline) -> Problems:
     """Rows that are kept need a place."""
     for place, operator in readable(pipeline.operators, "late_data", "late_channel"):
         channel = operator.late_channel
-        kept = [policy for policy in _late_policies(operator) if policy in ("side_output", "dlq")]
+        kept = [
+            policy
+            for policy in kind_of(operator).late_policies(operator)
+            if policy in ("side_output", "dlq")
+        ]
         if kept and channel not in pipeline.channels:
             expected = f"a channel with a target for late_data={kept[0]!r}"
             target = "Target(format='parquet', options={'path': ...})"
@@ -171,12 +173,9 @@ def columns_fit(pipeline: Pipeline) -> Problems:
     for place, operator in readable(pipeline.operators, "id", "inputs"):
         names = inputs.get(operator.id, ())
         read = {name: columns[name] for name in names if name in columns}
-        if len(read) == len(names) and isinstance(operator, Join):
-            of = [f"{operator.left!r}", f"{operator.right!r}"]
-            found = check_join_columns(operator, read[operator.left], read[operator.right], of)
-            yield from located(found, f"operators[{place}]")
-        elif len(read) == len(names):
-            yield from located(_column_problems(operator, read), f"operators[{place}]")
+        kind = find_kind(operator)
+        if kind is not None and len(read) == len(names):
+            yield from located(kind.column_problems(operator, read), f"operators[{place}]")
 
 
 PIPELINE: Final = (
@@ -205,24 +204,10 @@ def _names(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield from (("channels", name) for name in pipeline.channels)
 
 
-def _named_inputs(operator: Any, at: str) -> list[tuple[str, str]]:
-    """What an operator reads, each with the path where it says so."""
-    if isinstance(operator, Join):
-        return [(f"{at}.left", operator.left), (f"{at}.right", operator.right)]
-    return [(f"{at}.inputs[{nth}]", name) for nth, name in enumerate(operator.inputs)]
-
-
-def _late_policies(operator: Any) -> list[str]:
-    """What becomes of late rows, input by input."""
-    if isinstance(operator, Join):
-        return [operator.late_data_of("left"), operator.late_data_of("right")]
-    return [operator.late_data]
-
-
 def _windows(pipeline: Pipeline, *names: str) -> Iterator[tuple[int, Any]]:
     """The operators that are windows, with their place, if these fields can be read."""
     for place, operator in enumerate(pipeline.operators):
-        if not isinstance(operator, Join):
+        if kind_of(operator).config is Window:
             yield from ((place, each) for _, each in readable([operator], *names))
 
 
@@ -248,23 +233,3 @@ def _read_again(at: str, target: Target, source: Source, option: str) -> Problem
     expected = "a topic that the pipeline does not read: its rows would come back for ever"
     another = "that the pattern does not match" if pattern else "that is not read"
     return Problem(at, found, expected, f"write to a topic with a name {another}")
-
-
-def _column_problems(window: Window, inputs: Mapping[str, Columns]) -> Sequence[Problem]:
-    problems = [
-        problem
-        for name, columns in inputs.items()
-        for problem in check_columns(window, columns, of=f"{name!r}")
-    ]
-    return [*dict.fromkeys(problems), *_disagreements(window, inputs)]
-
-
-def _disagreements(window: Window, inputs: Mapping[str, Columns]) -> Problems:
-    for at, column in columns_used(window):
-        types = {
-            name: str(columns[column]) for name, columns in inputs.items() if column in columns
-        }
-        if len(set(types.values())) > 1:
-            found = listed([f"{kind} in {name!r}" for name, kind in types.items()], "and")
-            hint = "cast it in the transform of one of the sources"
-            yield Problem(at, f"{shown(column)}: {found}", "one type in all inputs", hint)

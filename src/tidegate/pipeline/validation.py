@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Final, Self
@@ -337,3 +337,10 @@ def _atoms(value: Any) -> Iterator[Any]:
 
 _MOST_BITS: Final = 4096
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
+
+
+def given(value: Value, leave_out: Collection[str]) -> dict[str, Any]:
+    """The fields of a value that are not at their defaults."""
+    defaults = {name: info.default for name, info in type(value).model_fields.items()}
+    fields = value.model_dump(exclude=set(leave_out))
+    return {name: item for name, item in fields.items() if item != defaults[name]}

@@ -61,7 +61,7 @@ def held_ms(operator: Window | Join) -> dict[str, float]:
         ),
         (
             interval("left"),
-            {"match_ts": 7_000, "left_event_ts": 7_000, "right_event_ts": 2_000},
+            {"match_ts": 7_000, "left_event_ts": 7_000, "right_event_ts": 7_000},
         ),
         (
             interval("right"),
@@ -69,7 +69,7 @@ def held_ms(operator: Window | Join) -> dict[str, float]:
         ),
         (
             interval("full"),
-            {"match_ts": 7_000, "left_event_ts": 7_000, "right_event_ts": 2_000},
+            {"match_ts": 7_000, "left_event_ts": 7_000, "right_event_ts": 7_000},
         ),
         (interval("semi"), {"match_ts": 7_000, "left_event_ts": 7_000}),
         (interval("anti"), {"match_ts": 7_000, "left_event_ts": 7_000}),

@@ -1,0 +1,88 @@
+"""The kinds of operators: a row each. Whoever asks anything of an operator asks its kind.
+
+    graph, rules, fingerprint, explain -> [kind_of] -> window_kind | join_kind
+
+How an operator computes is in `tidegate.core.operators`, which has a row for each kind too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from tidegate.errors import Problem
+from tidegate.pipeline import join_kind, window_kind
+from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.join import Join
+from tidegate.pipeline.join_binding import BoundJoin
+from tidegate.pipeline.store import StateStore
+from tidegate.pipeline.window import Aggregation, Window
+
+Operator: TypeAlias = Window | Join
+"""An operator as the user wrote it."""
+Bound: TypeAlias = BoundWindow | BoundJoin
+"""The same with the types of all columns."""
+
+ColumnsByInput = Mapping[str, Columns]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorKind:
+    """What a pipeline asks of an operator."""
+
+    config: type[Operator]
+    lists_inputs: bool
+    """Whether explain lists what it reads beside what it does."""
+    aggregations: Callable[[Any], Sequence[Aggregation]]
+    named_inputs: Callable[[Any, str], list[tuple[str, str]]]
+    """What it reads, each with the path where it says so; the path of the operator is given."""
+    late_policies: Callable[[Any], list[str]]
+    """By input."""
+    column_problems: Callable[[Any, ColumnsByInput], Iterable[Problem]]
+    bind: Callable[[Any, ColumnsByInput], Bound]
+    """Give it the types of inputs without problems."""
+    fingerprint: Callable[[Any, tuple[str, ...], Any], dict[str, Any]]
+    """Everything that state and output depend on, of the operator, its inputs and its types."""
+    lines: Callable[[Any], Iterable[str]]
+    """What it does, for people."""
+    state_lines: Callable[[Any, Any, StateStore], Iterable[str]]
+    """About how much it holds, for people: a line, and what may come on top."""
+
+
+KINDS: Final = (
+    OperatorKind(
+        config=Window,
+        lists_inputs=True,
+        aggregations=window_kind.aggregations,
+        named_inputs=window_kind.named_inputs,
+        late_policies=window_kind.late_policies,
+        column_problems=window_kind.column_problems,
+        bind=window_kind.bind_window,
+        fingerprint=window_kind.fingerprint,
+        lines=window_kind.lines,
+        state_lines=window_kind.state_lines,
+    ),
+    OperatorKind(
+        config=Join,
+        lists_inputs=False,
+        aggregations=join_kind.aggregations,
+        named_inputs=join_kind.named_inputs,
+        late_policies=join_kind.late_policies,
+        column_problems=join_kind.column_problems,
+        bind=join_kind.bind_sides,
+        fingerprint=join_kind.fingerprint,
+        lines=join_kind.lines,
+        state_lines=join_kind.state_lines,
+    ),
+)
+
+
+def kind_of(operator: Operator) -> OperatorKind:
+    """The kind of an operator; the draft of one, whose keys are wrong, is asked like a window."""
+    return find_kind(operator) or KINDS[0]
+
+
+def find_kind(operator: Any) -> OperatorKind | None:
+    """The kind of an operator; None for the draft of one, whose keys are wrong."""
+    return next((each for each in KINDS if isinstance(operator, each.config)), None)
