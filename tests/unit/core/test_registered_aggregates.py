@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.fix_packages import GEOMETRIC_MEAN, Packages
@@ -135,6 +136,43 @@ def test_a_package_that_gives_anything_but_what_it_states_is_named(
     run = broken(packages, before, after)
     with pytest.raises(TidegateError, match=said):
         _two_epochs(run)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found_by"),
+    [
+        (
+            *("left[name] + right[name]", "(left[name] + right[name]) // 2"),
+            "test_partials_of_some_rows_and_of_the_others_give_what_all_give",
+        ),
+        (
+            *("left[name] + right[name]", "left[name] * 2 + right[name]"),
+            "test_it_does_not_matter_which_partial_stands_on_the_left",
+        ),
+        (
+            "pl.Series(valid_counts(values, rows))",
+            "pl.Series(rows.sizes)",
+            "test_nulls_are_skipped",
+        ),
+        ('part["n"] == 0)', 'part["n"] < 0)', "test_nulls_alone_are_nothing"),
+        (
+            *("sums = reduced(logs, rows, np.add, 0.0)", "sums = logs.gather(rows.starts)"),
+            "test_the_order_of_rows_counts_only_where_positions_are_kept",
+        ),
+    ],
+)
+def test_the_contract_finds_what_is_wrong(
+    packages: Packages, before: str, after: str, found_by: str
+) -> None:
+    broken(packages, before, after)
+    aggregation = Aggregation(kind=KIND, input_column="value")
+    contract = AggregateContract()
+    values = st.sampled_from([1.0, 2.0, 8.0])
+    contract.cases = [AggregateCase(aggregation=aggregation, column_type="double", values=values)]
+    searched: Any = getattr(AggregateContract, found_by)
+    first_only = settings(phases=[Phase.generate], database=None, max_examples=100)
+    with pytest.raises(AssertionError):
+        first_only(given(data=st.data())(searched.hypothesis.inner_test))(contract)
 
 
 def _two_epochs(run: LocalRun) -> Any:
