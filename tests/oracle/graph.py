@@ -15,7 +15,7 @@ from tidegate.testing.graph_form import GraphForm, GraphSource
 from tidegate.testing.graph_runner import GraphFed, GraphSent
 
 from .dedupe import DedupeRules
-from .edges import Delivered, Edge, EdgeRow, default_time, edge_watermark
+from .edges import RESERVED, Delivered, Edge, EdgeRow, default_time, edge_watermark
 from .expressions import Instant
 from .graph_nodes import Running, running
 from .graph_plan import TIME, Node, plan_of
@@ -123,6 +123,7 @@ class GraphOracle:
         return read
 
     def _placed(self, source: str, row: Row) -> EdgeRow:
+        assert not RESERVED & row.keys(), f"a column of {source} has a name that the oracle uses"
         node, offset = self._nodes[source], self._seen[source]
         self._seen[source] += 1
         time = None if row[TIME] is None else Instant(us_of(row[TIME]))
