@@ -128,6 +128,13 @@ class JoinOracle:
             return self.epoch([], [], None)
         return self.epoch([], [], latest_us + rules.allowed_lateness_us + 1)
 
+    def unsent(self) -> bool:
+        """Whether a row that is held is still to be sent alone."""
+        return any(e.side in self._padded_sides() and not e.done for e in self._events)
+
+    def _padded_sides(self) -> list[str]:
+        return [side for side, types in _PADDED.items() if self._rules.type in types]
+
     # R4, R5, R11: which rows may enter, all judged before any of them does
 
     def _admit(self, side: str, rows: Sequence[Row], result: JoinEpoch) -> list[_Event]:

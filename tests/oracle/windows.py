@@ -16,7 +16,7 @@ Key = tuple[Any, ...]
 class Rules:
     """What a pipeline may say about its window; valid already, nothing is checked here."""
 
-    kind: str  # session | tumbling | hopping
+    kind: str  # session | tumbling | hopping | cumulate
     group_by: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     gap_us: int | None = None
@@ -24,12 +24,13 @@ class Rules:
     nonpositive_gap: str = "drop"  # drop | keep
     cap_us: int = 2**61
     width_us: int = 0
-    hop_us: int = 0  # tumbling: the width
+    hop_us: int = 0  # tumbling, cumulate: the width
+    step_us: int = 0  # cumulate: [s, s + step), [s, s + 2 step), ... [s, s + width)
     offset_us: int = 0
     allowed_lateness_us: int | None = 0  # None: unbounded
     late_data: str = "drop"  # drop | reopen | side_output | dlq | reassign
     max_lateness_us: int = 0
-    emit: str = "on_watermark"  # on_watermark on_window_close on_update changelog final every
+    emit: str = "on_watermark"  # ... on_window_close on_update changelog final every complete
     every_us: int = 0
 
 
@@ -39,6 +40,8 @@ class OracleEpoch:
 
     rows: list[Row] = field(default_factory=list)  # changelog: with `op`, all take-backs first
     retracted: list[Row] = field(default_factory=list)  # group columns, window_start; no changelog
+    deleted: list[Row] = field(default_factory=list)  # whole rows of ids that are no more
+    edge: list[tuple[int, Row]] = field(default_factory=list)  # R16: -1 or +1; take-backs first
     late: list[tuple[Row, str]] = field(default_factory=list)  # unchanged; "late" or "sealed"
     reassigned: int = 0
     left_out: int = 0  # for a gap that is NULL or not positive
@@ -55,6 +58,16 @@ class _Event:
     def event_us(self) -> int:
         return int(self.row["event_us"])
 
+    @property
+    def taken_back(self) -> bool:
+        """R16: whether the row takes an earlier one back; only fixed windows get such rows."""
+        return bool(self.row.get("sign", 1) < 0)
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """A row that is taken back has the time and position it was sent with."""
+        return self.event_us, int(self.row["lane"]), int(self.row["offset"])
+
 
 @dataclass(slots=True, kw_only=True)
 class _Window:
@@ -66,6 +79,7 @@ class _Window:
     sealed: bool = False
     unsent: bool = True  # changed since it was last sent
     out: Row | None = None  # the row the target holds under this id
+    on_edge: Row | None = None  # the row that readers hold (R16)
     revision: int = -1  # the highest ever sent, by whatever was merged into it too
 
     def covers(self, event: _Event) -> bool:
@@ -86,8 +100,8 @@ class Oracle:
         before, after = self._watermark_us, _latest(self._watermark_us, watermark_us)
         result = OracleEpoch(watermark_us=after)
 
-        superseded = self._enter(self._admit(rows, result))
-        self._send([w for w in self._held() if self._due(w, before, after)], superseded, result)
+        gone = self._take(rows, result)
+        self._send([w for w in self._held() if self._due(w, before, after)], gone, result)
         self._windows = {
             key: [w for w in windows if not self._forgotten(w.end_us, after)]
             for key, windows in self._windows.items()
@@ -95,14 +109,20 @@ class Oracle:
         self._watermark_us = after
         return result
 
-    def flush(self) -> OracleEpoch:
-        """R15: send what is not out, forget everything, and move past all of it."""
+    def flush(self, rows: Sequence[Row] = (), watermark_us: int | None = None) -> OracleEpoch:
+        """R15: send what is not out, forget everything, and move past all of it.
+
+        In a graph the last epoch has rows too: those that the inputs send in their flush.
+        """
+        result = OracleEpoch()
+        gone = self._take(rows, result)
         lateness_us = self._rules.allowed_lateness_us or 0
         forgotten_us = [w.end_us + lateness_us + 1 for w in self._held()]
         after = _latest(self._watermark_us, max(forgotten_us, default=None))
-        result = OracleEpoch(watermark_us=after)
+        result.watermark_us = after = _latest(after, watermark_us)
 
-        self._send([w for w in self._held() if w.unsent], [], result)
+        complete = self._rules.emit == "complete"
+        self._send([w for w in self._held() if w.rows and (w.unsent or complete)], gone, result)
         self._windows = {}
         self._watermark_us = self._flushed_us = after
         return result
@@ -110,6 +130,14 @@ class Oracle:
     def held(self) -> list[Row]:
         """What is not forgotten: group columns, bounds, and whether it is sealed."""
         return [self._id(w) | {"window_end": w.end_us, "sealed": w.sealed} for w in self._held()]
+
+    def unsent(self) -> bool:
+        """Whether something held is still to be sent."""
+        return any(w.rows and w.unsent for w in self._held())
+
+    def forgotten_by_flush_us(self) -> int | None:
+        """The watermark of the last flush; None: there was none."""
+        return self._flushed_us
 
     # R3: when a window closes, and when it is forgotten
 
@@ -122,9 +150,12 @@ class Oracle:
         return watermark_us >= end_us + lateness_us
 
     def _forgotten(self, end_us: int, watermark_us: int | None) -> bool:
-        """R3, the same with + L; with L unbounded only what a flush has passed (R15)."""
+        """R3, the same with + L; with L unbounded only what a flush has passed (R15).
+
+        `complete` ignores the watermark: it sends every window for ever.
+        """
         lateness_us = self._rules.allowed_lateness_us
-        if lateness_us is None:
+        if lateness_us is None or self._rules.emit == "complete":
             return self._closed(end_us, self._flushed_us)
         return self._closed(end_us, watermark_us, lateness_us)
 
@@ -162,7 +193,7 @@ class Oracle:
     def _reason_late(self, event: _Event) -> str | None:
         """R4, by the watermark and the windows held before the epoch."""
         if self._rules.kind != "session":
-            ends_us = [start + self._rules.width_us for start in self._starts(event.event_us)]
+            ends_us = [end_us for _, end_us in self._spans(event.event_us)]
             all_forgotten = all(self._forgotten(end, self._watermark_us) for end in ends_us)
             return "late" if ends_us and all_forgotten else None
 
@@ -184,41 +215,69 @@ class Oracle:
         row = event.row | {"event_us": watermark_us, "original_event_ts": event.event_us}
         return _Event(key=event.key, row=row, gap_us=event.gap_us)
 
-    # R1, R8: rows enter windows; returned are the rows sent under ids that are no more (R7)
+    # R1, R8: rows enter windows; returned are the windows whose ids are no more (R7)
 
-    def _enter(self, events: list[_Event]) -> list[Row]:
+    def _take(self, rows: Sequence[Row], result: OracleEpoch) -> list[_Window]:
+        """Rows enter; readers lose the rows of all that changes (R16).
+
+        Returned are also the windows that have no row left: they are deleted if they are out.
+        """
+        gone = self._enter(self._admit(rows, result))
+        gone += [w for w in self._held() if not w.rows]
+        for window in [*gone, *self._held()]:
+            if window.on_edge is not None and (window.unsent or window in gone):
+                result.edge.append((-1, window.on_edge))
+                window.on_edge = None
+        return gone
+
+    def _enter(self, events: list[_Event]) -> list[_Window]:
         if self._rules.kind != "session":
-            for event in events:
+            for event in sorted(events, key=lambda event: not event.taken_back):
                 self._enter_fixed(event)
             return []
-        superseded: list[Row] = []
+        superseded: list[_Window] = []
         for key in dict.fromkeys(event.key for event in events):
             superseded += self._fold(key, [event for event in events if event.key == key])
         return superseded
 
-    def _starts(self, event_us: int) -> list[int]:
-        """The starts of all fixed windows [start, start + width) around a time."""
+    def _spans(self, event_us: int) -> list[tuple[int, int]]:
+        """All fixed windows [start, end) around a time; none between two when hop > width."""
         rules = self._rules
         newest_us = event_us - (event_us - rules.offset_us) % rules.hop_us
-        return list(range(newest_us, event_us - rules.width_us, -rules.hop_us))
+        if rules.kind == "cumulate":
+            ends_us = range(
+                newest_us + rules.step_us, newest_us + rules.width_us + 1, rules.step_us
+            )
+            return [(newest_us, end_us) for end_us in ends_us if event_us < end_us]
+        starts_us = range(newest_us, event_us - rules.width_us, -rules.hop_us)
+        return [(start_us, start_us + rules.width_us) for start_us in starts_us]
 
     def _enter_fixed(self, event: _Event) -> None:
-        """R4: into every window around the event that is not forgotten."""
-        windows = self._windows.setdefault(event.key, [])
-        for start_us in self._starts(event.event_us):
-            end_us = start_us + self._rules.width_us
+        """R4: into, or out of, every window around the event that is not forgotten."""
+        for start_us, end_us in self._spans(event.event_us):
             if self._forgotten(end_us, self._watermark_us):
                 continue
-            window = next((w for w in windows if w.start_us == start_us), None)
-            if window is None:
-                window = _Window(
-                    key=event.key, start_us=start_us, last_us=end_us, end_us=end_us, rows=[]
-                )
-                windows.append(window)
-            window.rows.append(event.row)
-            window.unsent = True
+            window = self._fixed_window(event.key, start_us, end_us)
+            if not event.taken_back:
+                window.rows.append(event.row)
+                window.unsent = True
+                continue
+            for row in window.rows:
+                if (row["event_us"], row["lane"], row["offset"]) == event.place:
+                    window.rows.remove(row)
+                    window.unsent = True
+                    break
 
-    def _fold(self, key: Key, events: list[_Event]) -> list[Row]:
+    def _fixed_window(self, key: Key, start_us: int, end_us: int) -> _Window:
+        windows = self._windows.setdefault(key, [])
+        for window in windows:
+            if (window.start_us, window.end_us) == (start_us, end_us):
+                return window
+        window = _Window(key=key, start_us=start_us, last_us=end_us, end_us=end_us, rows=[])
+        windows.append(window)
+        return window
+
+    def _fold(self, key: Key, events: list[_Event]) -> list[_Window]:
         """R8: unsealed sessions and rows from left to right, as one sequence."""
         held = self._windows.get(key, [])
         sealed = [w for w in held if w.sealed]  # those keep their place and take no rows
@@ -227,13 +286,13 @@ class Oracle:
         items += [_session_of(event) for event in events]
         items.sort(key=lambda item: item.start_us)  # stable: held first, then by position
 
-        current, sessions, superseded = items[0], [items[0]], []
+        current, sessions = items[0], [items[0]]
+        superseded: list[_Window] = []
         for item in items[1:]:
             touches = item.start_us <= current.end_us
             within_cap = max(current.last_us, item.last_us) - current.start_us < self._rules.cap_us
             if touches and within_cap:
-                if item.out is not None:
-                    superseded.append(item.out)  # its start, and so its id, is gone (R7)
+                superseded.append(item)  # its start, and so its id, is gone (R7)
                 _absorb(current, item)
             else:
                 current.sealed = touches
@@ -247,7 +306,9 @@ class Oracle:
     def _due(self, window: _Window, before: int | None, after: int | None) -> bool:
         """R6: whether a changed window goes out in the epoch that moves the watermark so."""
         rules = self._rules
-        if not window.unsent:
+        if rules.emit == "complete":
+            return bool(window.rows)
+        if not window.unsent or not window.rows:
             return False
         if window.sealed or self._forgotten(window.end_us, after):
             return True
@@ -259,25 +320,31 @@ class Oracle:
             return closes_now or _ticks(before, after, rules.every_us)
         return rules.emit in ("on_update", "changelog")
 
-    def _send(self, due: list[_Window], superseded: list[Row], result: OracleEpoch) -> None:
+    def _send(self, due: list[_Window], gone: list[_Window], result: OracleEpoch) -> None:
         """R6, R7: take back what is no more, then send the current rows."""
+        result.deleted = [window.out for window in gone if window.out is not None]
+        for window in gone:
+            window.out, window.unsent = None, False
         if self._rules.emit != "changelog":
             id_columns = (*self._rules.group_by, "window_start")
-            result.retracted = [{name: row[name] for name in id_columns} for row in superseded]
-            result.rows = [self._current(w) for w in due]
+            result.retracted = [{name: row[name] for name in id_columns} for row in result.deleted]
+            result.rows = [self._current(w, result) for w in due]
             return
-        result.rows = [{"op": "-D"} | row for row in superseded]
+        result.rows = [{"op": "-D"} | row for row in result.deleted]
         result.rows += [{"op": "-U"} | w.out for w in due if w.out is not None]
         ops = ["+I" if w.out is None else "+U" for w in due]
-        result.rows += [{"op": op} | self._current(w) for op, w in zip(ops, due, strict=True)]
+        result.rows += [
+            {"op": op} | self._current(w, result) for op, w in zip(ops, due, strict=True)
+        ]
 
-    def _current(self, window: _Window) -> Row:
+    def _current(self, window: _Window, result: OracleEpoch) -> Row:
         """The row of a window as it is now, with its revision (R7); from here on it is out."""
         window.revision += 1
         bounds = {"window_end": window.end_us, "revision": window.revision}
         outputs = aggregate(self._rules.aggregates, window.rows)
-        window.out = self._id(window) | bounds | outputs
+        window.out = window.on_edge = self._id(window) | bounds | outputs
         window.unsent = False
+        result.edge.append((1, window.out))
         return dict(window.out)
 
     def _id(self, window: _Window) -> Row:

@@ -10,6 +10,7 @@ a case names its origin, and what other systems give. What a window or a join is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -32,8 +33,11 @@ class Micros(int):
 
 def us_of(written: Any) -> Micros:
     """A time or a duration in ms as microseconds; a fraction of a ms must be whole microseconds."""
-    if type(written) is int or (type(written) is float and (written * US_PER_MS).is_integer()):
+    if type(written) is int:
         return Micros(written * US_PER_MS)
+    us = Decimal(repr(written)) * US_PER_MS if type(written) is float else Decimal("nan")
+    if us.is_finite() and us == us.to_integral_value():  # as written: 0.007 * 1000 is not 7
+        return Micros(us)
     raise ValueError(f"expected an integer (ms), found {written!r}")
 
 

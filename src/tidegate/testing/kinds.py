@@ -23,6 +23,7 @@ from tidegate.testing.compare import value_mismatches
 from tidegate.testing.config_errors import config_mismatches
 from tidegate.testing.engines import EngineChoice, EngineFactory, Row, engine_named
 from tidegate.testing.forms import Step, WindowForm, read
+from tidegate.testing.graph_runner import read_graph
 from tidegate.testing.operator_case import GAP, KEY, TIME, join_case, window_case
 from tidegate.testing.runner import run_operator, take_steps
 from tidegate.testing.scenario import Scenario, ScenarioResult
@@ -50,7 +51,12 @@ def run_scenario(scenario: Scenario, engine: str | EngineFactory = "core") -> Sc
 
 
 def reason_to_skip(scenario: Scenario) -> str | None:
-    """Say what is not built that the case needs; None when all of it is."""
+    """Say what is not built that the case needs; None when all of it is.
+
+    Raises `ScenarioError` for a case of a graph that has not its form.
+    """
+    if scenario.kind == "graph":
+        read_graph(scenario.case)
     if scenario.kind in NOT_BUILT_KINDS:
         return f"kind {scenario.kind}, not built yet"
     missing = [name for name in scenario.requires if name not in BUILT_FEATURES]

@@ -44,6 +44,8 @@ def test_what_is_built_is_run(feature: str) -> None:
         {"kind": None},
         {},
         HOLDS | {"steps": 1},
+        {"kind": "graph", "config_error": []},
+        {"kind": "graph", "sources": {"s": {}}, "operators": [], "steps": []},
         {"join": {"type": "inner"}},
         {"kind": "output_watermark"},
     ],
