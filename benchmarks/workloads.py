@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tidegate.core.events import Events
 from tidegate.core.hashing import xxhash64
+from tidegate.core.rows import Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Clicks:
         named = {"user": "long", "name": "string", "site": "long"}
         return {**{column: named[column] for column in self.key_columns}, "value": "long"}
 
-    def epoch(self, nth: int) -> tuple[pl.DataFrame, Events]:
+    def epoch(self, nth: int) -> tuple[pl.DataFrame, Rows]:
         """The clicks of an epoch, as a plain table and as the step gets them."""
         rng = np.random.default_rng((self.seed, nth))
         in_order = np.sort(rng.integers(0, self.epoch_us, self.rows))
@@ -51,8 +51,8 @@ class Clicks:
 
     def _events(
         self, nth: int, event_us: np.ndarray[tuple[int], np.dtype[np.int64]], table: pl.DataFrame
-    ) -> Events:
-        return Events(
+    ) -> Rows:
+        return Rows(
             event_us=event_us,
             lane=np.zeros(self.rows, np.int64),
             offset=np.arange(nth * self.rows, (nth + 1) * self.rows),

@@ -26,7 +26,7 @@ AVRO_OVER_JSON: Final = 0.5
 """The bound: the rate of a topic of Avro to PostgreSQL, of that of the same clicks as JSON."""
 
 RATE: Final = 10_000
-"""Events a second, of the live stream."""
+"""Rows a second, of the live stream."""
 USERS: Final = 1_000
 LIVE_S: Final = 15 if QUICK else 40
 WARM_UP_S: Final = 5 if QUICK else 10

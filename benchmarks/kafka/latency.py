@@ -59,7 +59,7 @@ class Latency:
     p99_ms: float
     largest_ms: float
     rate: float
-    """Events a second, as they were sent."""
+    """Rows a second, as they were sent."""
     pipeline: dict[str, Any]
     """What it says of its epochs."""
 

@@ -1,4 +1,4 @@
-"""Events at a steady rate, each with the moment it was produced at.
+"""Rows at a steady rate, each with the moment it was produced at.
 
     python -m benchmarks.kafka.live_events SETTINGS
 

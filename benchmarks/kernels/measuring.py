@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from benchmarks.workloads import Clicks
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
-from tidegate.core.events import Events
+from tidegate.core.rows import Rows
 from tidegate.core.stacks import Stack
 from tidegate.core.step import step
 from tidegate.eventtime import BEGINNING
@@ -61,7 +61,7 @@ class Run:
     def __post_init__(self) -> None:
         self.operator = compile_window(self.window, self.clicks.types)
 
-    def next_epoch(self, *, beside: bool = True) -> tuple[tuple[Events, Clock], dict[str, object]]:
+    def next_epoch(self, *, beside: bool = True) -> tuple[tuple[Rows, Clock], dict[str, object]]:
         """The arguments of the next `step`; and what Polars alone needs for the same rows."""
         table, events = self.clicks.epoch(self.nth)
         if beside:
@@ -72,7 +72,7 @@ class Run:
         self.rows.append(_share(table, self.clicks))
         return (events, clock), {}
 
-    def step(self, events: Events, clock: Clock) -> None:
+    def step(self, events: Rows, clock: Clock) -> None:
         """One epoch."""
         started = time.perf_counter()
         result = step(self.operator, self.held, [events], clock, owned=range(256))

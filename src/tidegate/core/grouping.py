@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate.core.arrays import Int64s, spans
-from tidegate.core.events import Events
 from tidegate.core.frames import nulls
+from tidegate.core.rows import Rows
 
 NameKey = Callable[[int], dict[str, Any]]
 """The key of the nth group, for the message of an error."""
@@ -26,7 +26,7 @@ class Grouped:
     `row` picks rows of `events`; a row may be in several groups. Groups are never empty.
     """
 
-    events: Events
+    events: Rows
     row: Int64s
     starts: Int64s
     name_key: NameKey

@@ -15,8 +15,8 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, TurnedAway
 from tidegate.core.frames import nulls
+from tidegate.core.rows import Rows, TurnedAway
 from tidegate.eventtime import BEGINNING, FOREVER, plus
 
 ORIGINAL_EVENT_TS = "original_event_ts"
@@ -55,14 +55,14 @@ class Lateness:
 
     def part(
         self,
-        events: Events,
+        events: Rows,
         late: Bools,
         sealed: Bools,
         reassigned: Bools,
         clock: Clock,
         *,
         side: str | None = None,
-    ) -> tuple[Events, TurnedAway]:
+    ) -> tuple[Rows, TurnedAway]:
         """The rows that enter, and those that are turned away: as `sealed`, or as `late`."""
         enters, gone = np.flatnonzero(~late), np.flatnonzero(late)
         accepted = events.take(enters) if len(gone) else events
@@ -75,15 +75,16 @@ class Lateness:
         )
 
 
-def _moved(events: Events, reassigned: Bools, clock: Clock) -> Events:
+def _moved(events: Rows, reassigned: Bools, clock: Clock) -> Rows:
     """The rows, the reassigned ones at the watermark before the epoch, their own time beside."""
     own = pl.Series(ORIGINAL_EVENT_TS, events.event_us).cast(pl.Datetime("us", "UTC"))
     never = nulls(len(events), own.dtype)
     event_us = np.where(reassigned, clock.before_us, events.event_us)
-    return Events(
+    return Rows(
         event_us=event_us,
         lane=events.lane,
         offset=events.offset,
         key_hash=events.key_hash,
         columns=events.columns.with_columns(own.zip_with(pl.Series(reassigned), never)),
+        sign=events.sign,
     )

@@ -17,9 +17,9 @@ import polars as pl
 from tidegate.core.arrays import Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window, polars_type, spark_type
-from tidegate.core.events import Events, table_of
 from tidegate.core.hashing import SPARK_SEED, key_group, key_groups_of, shard_of, xxhash64
 from tidegate.core.joins.compiling import compile_join
+from tidegate.core.rows import Rows, table_of
 from tidegate.core.segment_format import from_bytes, to_bytes
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Operator, StepResult, step
@@ -93,7 +93,7 @@ class _Run:
         self._watermark_us, self._flushed_us = saved.watermark_us, saved.flushed_us
         self._rows_seen = saved.rows_seen
 
-    def _next(self, inputs: Sequence[Events], watermark_us: int | None) -> Epoch:
+    def _next(self, inputs: Sequence[Rows], watermark_us: int | None) -> Epoch:
         after_us = self._watermark_us if watermark_us is None else watermark_us
         clock = Clock(
             before_us=self._watermark_us,
@@ -102,7 +102,7 @@ class _Run:
         )
         return self._step(inputs, clock)
 
-    def _last(self, nothing: Sequence[Events]) -> Epoch:
+    def _last(self, nothing: Sequence[Rows]) -> Epoch:
         over = [self._operator.state.over_us(stack, self._watermark_us) for stack in self._stacks]
         after_us = max([self._watermark_us, *(us for us in over if us is not None)])
         epoch = self._step(
@@ -111,7 +111,7 @@ class _Run:
         self._flushed_us = after_us
         return epoch
 
-    def _step(self, inputs: Sequence[Events], clock: Clock) -> Epoch:
+    def _step(self, inputs: Sequence[Rows], clock: Clock) -> Epoch:
         count = len(self._stacks)
         shards = [shard_of(key_group(events.key_hash), count) for events in inputs]
         results = [
@@ -144,13 +144,13 @@ class _Run:
 
     def _events(
         self, rows: pl.DataFrame, types: Types, keys: Sequence[str], event_time: str, lane: int
-    ) -> Events:
+    ) -> Rows:
         """Rows with the columns cast to the plan's types, placed by the hash of their key."""
         event_us = _event_times(rows, event_time)
         columns = rows.select(pl.col(name).cast(dtype) for name, dtype in types.items())
         key_columns = [columns[name] for name in keys]
         count = len(event_us)
-        return Events(
+        return Rows(
             event_us=event_us,
             lane=np.full(count, lane),
             offset=np.arange(self._rows_seen, self._rows_seen + count),
@@ -192,7 +192,7 @@ class LocalRun(_Run):
         """Send what is not out, forget everything, and move the watermark past all of it."""
         return self._last([self._input(_no_rows(self._types), "event_us")])
 
-    def _input(self, rows: pl.DataFrame, event_time: str) -> Events:
+    def _input(self, rows: pl.DataFrame, event_time: str) -> Rows:
         return self._events(rows, self._types, self._keys, event_time, lane=0)
 
     @classmethod
@@ -242,7 +242,7 @@ class LocalJoin(_Run):
 
     def _inputs(
         self, sides: tuple[pl.DataFrame | None, pl.DataFrame | None], event_time: str
-    ) -> list[Events]:
+    ) -> list[Rows]:
         return [
             self._events(
                 _no_rows(types, event_time) if rows is None else rows,

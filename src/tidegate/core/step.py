@@ -16,8 +16,8 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, TurnedAway
 from tidegate.core.hashing import key_group
+from tidegate.core.rows import Rows, TurnedAway
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, Tables, compacted
 from tidegate.errors import MisplacedRow
@@ -96,8 +96,8 @@ class Operator(Protocol[J, M]):
     An operator is a value: it remembers nothing between calls but what stands in segments.
     """
 
-    def judge(self, held: Stack[Any], arrived: Sequence[Events], clock: Clock) -> J:
-        """Decide by the watermark before the epoch which rows enter; one `Events` an input."""
+    def judge(self, held: Stack[Any], arrived: Sequence[Rows], clock: Clock) -> J:
+        """Decide by the watermark before the epoch which rows enter; one `Rows` an input."""
         ...
 
     def merge(self, held: Stack[Any], judged: J, clock: Clock) -> M:
@@ -142,7 +142,7 @@ class StepResult:
 def step(
     operator: Operator[J, M],
     held: Stack[Any],
-    arrived: Sequence[Events],
+    arrived: Sequence[Rows],
     clock: Clock,
     *,
     owned: range,
@@ -184,7 +184,7 @@ def _changes(held: Stack[Any], segment: Segment | Tables | None, clock: Clock) -
     return Changes(segment=top if top is not None and len(top) else None, keeps=keeps)
 
 
-def _check_owned(events: Events, owned: range) -> None:
+def _check_owned(events: Rows, owned: range) -> None:
     groups = key_group(events.key_hash)
     if len(groups) and (groups.min() < owned.start or groups.max() >= owned.stop):
         raise MisplacedRow(

@@ -44,7 +44,7 @@ class Read:
     height: int
 
 
-Rows: TypeAlias = pl.DataFrame | None
+Frame: TypeAlias = pl.DataFrame | None
 """The rows of a task, slice after slice; None: there are none, of no columns either."""
 
 _LONGEST_EXAMPLE = 80
@@ -66,7 +66,7 @@ def map_slices(
 
 def _read(
     order: MapOrder, numbers: tuple[int, ...], columns: tuple[str, ...] | None
-) -> tuple[Rows, list[Read]]:
+) -> tuple[Frame, list[Read]]:
     """The rows of each of the slices of a task, all of one source."""
     slices = [order.slices[number].slice for number in numbers]
     with stopwatch.part("read"):
@@ -90,7 +90,7 @@ def _frames(
     return frames
 
 
-def one_frame(of_slices: Sequence[Sequence[pl.DataFrame]]) -> tuple[Rows, list[int]]:
+def one_frame(of_slices: Sequence[Sequence[pl.DataFrame]]) -> tuple[Frame, list[int]]:
     """The rows of all slices, and how many each has."""
     heights = [sum(rows.height for rows in of_slice) for of_slice in of_slices]
     found = [rows for of_slice in of_slices for rows in of_slice]
@@ -98,7 +98,7 @@ def one_frame(of_slices: Sequence[Sequence[pl.DataFrame]]) -> tuple[Rows, list[i
 
 
 class Mapper:
-    """Rows of one source become events."""
+    """Frame of one source become events."""
 
     def __init__(
         self, context: JobContext, source: SourceOrder, now_us: int, arrival_us: int | None
@@ -108,7 +108,7 @@ class Mapper:
         self._now_us, self._arrival_us = now_us, arrival_us
 
     def sent(
-        self, rows: Rows, read: Sequence[Read], undecoded: pl.DataFrame | None = None
+        self, rows: Frame, read: Sequence[Read], undecoded: pl.DataFrame | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Send the rows of slices to the shards.
 
@@ -134,7 +134,7 @@ class Mapper:
             rejected=(*mapped.rejected, *self._rejected(undecoded, reasons)),
         )
 
-    def _mapped(self, rows: Rows, read: Sequence[Read]) -> TaskRows:
+    def _mapped(self, rows: Frame, read: Sequence[Read]) -> TaskRows:
         if rows is None:
             casts = {name: dtype for edge in self._edges for name, dtype in edge.casts.items()}
             rows = pl.DataFrame(schema=casts)

@@ -23,10 +23,10 @@ import pyarrow as pa
 from tidegate import faults
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import polars_type
-from tidegate.core.events import Events, TurnedAway, together
 from tidegate.core.frames import with_schema
 from tidegate.core.hashing import key_groups_of
 from tidegate.core.operators.spec import InputSpec, OperatorSpec
+from tidegate.core.rows import Rows, TurnedAway, together
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.stacks import Stack
 from tidegate.core.step import StepResult, step
@@ -161,9 +161,7 @@ def _clock(order: StepOrder, watermark: PipelineWatermark) -> Clock:
     )
 
 
-def _input(
-    context: JobContext, operator: int, nth: int, wanted: InputSpec, came: Arrived
-) -> Events:
+def _input(context: JobContext, operator: int, nth: int, wanted: InputSpec, came: Arrived) -> Rows:
     """The rows that came for one input of an operator, from all its sources."""
     numbers = [
         edge.number for edge in context.edges if (edge.operator, edge.input) == (operator, nth)
@@ -172,11 +170,11 @@ def _input(
     return together(events) if events else _no_events(wanted)
 
 
-def _no_events(wanted: InputSpec) -> Events:
+def _no_events(wanted: InputSpec) -> Rows:
     """An edge without rows sends not even its columns."""
     nothing = np.empty(0, np.int64)
     schema = {name: polars_type(kind) for name, kind in wanted.columns.items()}
-    return Events(
+    return Rows(
         event_us=nothing,
         lane=nothing,
         offset=nothing,

@@ -22,9 +22,9 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate.core.arrays import Int64s, expand
-from tidegate.core.events import Events
 from tidegate.core.frames import taken
 from tidegate.core.hashing import SPARK_SEED, key_group, shard_of, xxhash64
+from tidegate.core.rows import Rows
 from tidegate.errors import InconsistentEpoch
 from tidegate.tasks.orders import Edge, Seen
 
@@ -276,7 +276,7 @@ class Arrived:
     seen: tuple[Seen, ...]
     digest: str
     """Of all that producers say: shards with the same digest were sent parts of the same rows."""
-    events: Mapping[int, Events]
+    events: Mapping[int, Rows]
     """By the number of the edge, in the order of its slices; none for an edge without rows."""
     rejected: tuple[pl.DataFrame, ...]
 
@@ -398,7 +398,7 @@ class _OfEdge:
         self.slices += seen
         self.counts.append(counts)
 
-    def events(self, keys: Sequence[str]) -> Events:
+    def events(self, keys: Sequence[str]) -> Rows:
         """All rows, slice after slice."""
         number = np.array([each.slice for each in self.slices])
         lane = np.array([each.source << 32 | each.partition for each in self.slices])
@@ -411,7 +411,7 @@ class _OfEdge:
         table = taken(came, row)
         columns = [column for column in table if column.name.startswith(_USER)]
         hashed = [table[_USER + name] for name in keys]
-        return Events(
+        return Rows(
             event_us=table[EVENT_US].to_numpy(),
             lane=lane[run],
             offset=_offsets(table, number[run]),

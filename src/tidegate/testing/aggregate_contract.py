@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 
 from tidegate.core.aggregates.protocol import Part
 from tidegate.core.compiling import aggregates_of, polars_type
-from tidegate.core.events import Events
 from tidegate.core.grouping import Grouped
 from tidegate.core.local import LocalRun
+from tidegate.core.rows import Rows
 from tidegate.pipeline import Aggregation, DataType, Window
 from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.binding import bound_aggregation
@@ -100,7 +100,7 @@ def _grouped(groups: Sequence[Sequence[_Row]], dtype: pl.DataType) -> Grouped:
     values = pl.Series(COLUMN, [row.value for row in reversed(rows)], dtype=dtype)
     sizes = np.array([len(group) for group in groups], dtype=np.int64)
     return Grouped(
-        events=Events(
+        events=Rows(
             event_us=np.ascontiguousarray(places[:, 0]),
             lane=np.ascontiguousarray(places[:, 1]),
             offset=np.ascontiguousarray(places[:, 2]),

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from tidegate.core.compiling import polars_type
-from tidegate.core.events import Events
 from tidegate.core.hashing import xxhash64
 from tidegate.core.local import Epoch, LocalRun
+from tidegate.core.rows import Rows
 from tidegate.pipeline import DataType, Window
 
 Row = dict[str, Any]
@@ -137,13 +137,13 @@ def events_of(
     columns: dict[str, str],
     rows: Sequence[Row],
     place: Callable[[Row], int] | None = None,
-) -> Events:
+) -> Rows:
     """Rows with their own `lane` and `offset`, as a step takes them, hashed by `user`."""
     frame = table(columns, rows)
     key_hash = xxhash64([frame["user"]])
     if place is not None:
         key_hash = np.array([place(row) for row in rows], dtype=np.int64)
-    return Events(
+    return Rows(
         event_us=frame["event_us"].to_numpy(),
         lane=np.array([row["lane"] for row in rows], dtype=np.int64),
         offset=np.array([row["offset"] for row in rows], dtype=np.int64),

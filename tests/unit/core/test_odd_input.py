@@ -13,8 +13,8 @@ import pytest
 from tidegate import Aggregation, ConfigError, Window, windows_of
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
-from tidegate.core.events import Events
 from tidegate.core.hashing import xxhash64
+from tidegate.core.rows import Rows
 from tidegate.core.segment_format import from_bytes, to_bytes
 from tidegate.core.stacks import Stack
 from tidegate.core.step import step
@@ -93,11 +93,11 @@ def test_the_end_of_time_is_not_a_watermark() -> None:
     assert run.flush().rows.height == 1
 
 
-def arrived(column: pl.Series) -> Events:
+def arrived(column: pl.Series) -> Rows:
     zero = np.zeros(1, np.int64)
     key_hash = xxhash64([column])
     columns = pl.DataFrame({"user": column})
-    return Events(event_us=zero, lane=zero, offset=zero, key_hash=key_hash, columns=columns)
+    return Rows(event_us=zero, lane=zero, offset=zero, key_hash=key_hash, columns=columns)
 
 
 def test_a_flush_refuses_rows() -> None:

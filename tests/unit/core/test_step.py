@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from tests.unit.core.samples import Row, at, columns_of, events_of, window
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
-from tidegate.core.events import Events, table_of
+from tidegate.core.rows import Rows, table_of
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Changes, Operator, StepResult, step
@@ -30,13 +30,13 @@ def operator(kind: str, **changes: Any) -> Operator[Any, Any]:
     return compile_window(window(kind, AGGREGATES, **changes), COLUMNS)
 
 
-def events(*rows: Row, key_groups: Sequence[int] | None = None) -> Events:
+def events(*rows: Row, key_groups: Sequence[int] | None = None) -> Rows:
     """Rows in order; of the key groups given, or of those of their hashes."""
     placed = [row | {"lane": 0, "offset": nth} for nth, row in enumerate(rows)]
     arrived = events_of(COLUMNS, placed)
     if key_groups is None:
         return arrived
-    return Events(
+    return Rows(
         event_us=arrived.event_us,
         lane=arrived.lane,
         offset=arrived.offset,
@@ -49,7 +49,7 @@ def clock(before_us: int = BEGINNING, after_us: int | None = None, **more: Any) 
     return Clock(before_us=before_us, after_us=before_us if after_us is None else after_us, **more)
 
 
-def held_after(kind: str, *epochs: Events, **changes: Any) -> Stack:
+def held_after(kind: str, *epochs: Rows, **changes: Any) -> Stack:
     held = Stack()
     for arrived in epochs:
         result = step(operator(kind, **changes), held, [arrived], clock(), owned=EVERYTHING)
@@ -192,8 +192,8 @@ def test_a_flush_takes_no_rows() -> None:
 # --- purity -----------------------------------------------------------------------------------
 
 
-def arrays_of(arrived: Events) -> tuple[list[Any], ...]:
-    """Copies of all that an `Events` holds."""
+def arrays_of(arrived: Rows) -> tuple[list[Any], ...]:
+    """Copies of all that an `Rows` holds."""
     arrays = (arrived.event_us, arrived.lane, arrived.offset, arrived.key_hash)
     return (*(array.tolist() for array in arrays), arrived.columns.to_dicts())
 
@@ -229,7 +229,7 @@ def busy_stack(kind: str, emit: str) -> Stack:
     return held_after(kind, first, events(at(5_000, 1, "user 3"), at(7, 1, "ann")), emit=emit)
 
 
-def busy_events() -> Events:
+def busy_events() -> Rows:
     """Touching rows, bridges, new keys, ties, a NULL and late rows, not in order of time."""
     rows = [at(1000 * n, n % 5, f"user {n % 9}") for n in range(240, 0, -3)]
     return events(*rows, at(-500_000, 1, "user 3"), at(60_000, None, None))

@@ -14,8 +14,8 @@ import pytest
 
 from tidegate.core.clock import Clock
 from tidegate.core.compiling import compile_window
-from tidegate.core.events import Events
 from tidegate.core.hashing import key_groups_of, xxhash64
+from tidegate.core.rows import Rows
 from tidegate.core.segment_format import to_buffer
 from tidegate.core.stacks import Stack
 from tidegate.core.step import step
@@ -62,7 +62,7 @@ class Writer:
         assert isinstance(window, Window)
         operator, count = compile_window(window, COLUMNS), len(users)
         columns = pl.DataFrame({"user": users}, schema={"user": pl.String()})
-        events = Events(
+        events = Rows(
             event_us=np.full(count, 5_000, np.int64),
             lane=np.zeros(count, np.int64),
             offset=np.arange(count) + self.epoch * 100,

@@ -15,11 +15,11 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, Keys, TurnedAway
 from tidegate.core.frames import nulls, one_type_each, taken, unused_name
 from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
 from tidegate.core.lateness import ORIGINAL_EVENT_TS, Lateness
+from tidegate.core.rows import Keys, Rows, TurnedAway
 from tidegate.core.segments import KEY_PREFIX, Segment, Units
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Chosen, Readable, Settled
@@ -96,8 +96,8 @@ class JoinPlan:
             **{VALUE_PREFIX + name: dtype for name, dtype in carried.items()},
         }
 
-    def rows(self, side: int, events: Events) -> pl.DataFrame:
-        """Events as rows of state, in their order."""
+    def rows(self, side: int, events: Rows) -> pl.DataFrame:
+        """Rows as rows of state, in their order."""
         keys = {KEY_PREFIX + name: events.columns[name] for name in self.keys}
         values = {VALUE_PREFIX + name: events.columns[name] for name in self.sides[side].carried}
         system = {"event_us": events.event_us, "lane": events.lane, "offset": events.offset}
@@ -203,14 +203,14 @@ class JoinPlan:
 class Turned:
     """The rows of both sides that enter, and those that do not."""
 
-    accepted: tuple[Events, Events]
+    accepted: tuple[Rows, Rows]
     late: tuple[TurnedAway, TurnedAway]
     counts: Mapping[str, int]
 
 
 def turned(
     plan: JoinPlan,
-    arrived: Sequence[Events],
+    arrived: Sequence[Rows],
     late: Sequence[Bools],
     sealed: Sequence[Bools],
     reassigned: Sequence[Bools],

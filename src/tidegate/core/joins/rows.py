@@ -20,7 +20,6 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, distinct_keys, in_position_order
 from tidegate.core.frames import taken
 from tidegate.core.joins.plan import (
     NAMES,
@@ -33,6 +32,7 @@ from tidegate.core.joins.plan import (
     units_of,
 )
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES, Reach
+from tidegate.core.rows import Rows, distinct_keys, in_position_order
 from tidegate.core.segments import Segment, Units, time_order
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Settled
@@ -83,7 +83,7 @@ class RowJoin:
     reach: Reach
     allowed_us: int = 0
 
-    def judge(self, held: Stack[Tables], arrived: Sequence[Events], clock: Clock) -> Turned:
+    def judge(self, held: Stack[Tables], arrived: Sequence[Rows], clock: Clock) -> Turned:
         """By time alone: a row is late once rows that it matches may be purged."""
         del held
         inputs = [in_position_order(events) for events in arrived]
@@ -133,7 +133,7 @@ class RowJoin:
         """What is held."""
         return JoinState(plan=self.plan, flush_us=self.reach.flush_us)
 
-    def _arrived(self, side: int, events: Events) -> Arrived:
+    def _arrived(self, side: int, events: Rows) -> Arrived:
         rows = self.plan.rows(side, events)
         from_us, until_us = self.reach.range_us(side, events.event_us)
         allowed = self.plan.allowed(side, rows)

@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from tidegate.core.arrays import Int64s, is_new
-from tidegate.core.events import Events
 from tidegate.core.frames import nulls, taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
@@ -23,6 +22,7 @@ from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.joins.plan import MATCH_TS, NAMES, JoinPlan
 from tidegate.core.joins.reach import LEFT, SIDES
 from tidegate.core.joins.session_rows import Sessions
+from tidegate.core.rows import Rows
 from tidegate.core.segments import KEY_PREFIX
 from tidegate.core.windows.plan import Aggregates, instants
 from tidegate.eventtime import BEGINNING
@@ -111,9 +111,9 @@ class SessionResults:
         lowered = aggregates.lower(aggregates.lift(grouped), name_key)
         return [each.gather(of_result).cast(types[each.name]).alias(each.name) for each in lowered]
 
-    def _events(self, side: int, rows: pl.DataFrame) -> Events:
+    def _events(self, side: int, rows: pl.DataFrame) -> Rows:
         """Rows of state as the events they were."""
-        return Events(
+        return Rows(
             event_us=rows["event_us"].to_numpy(),
             lane=rows["lane"].to_numpy(),
             offset=rows["offset"].to_numpy(),

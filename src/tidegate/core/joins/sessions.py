@@ -20,7 +20,6 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within, search_within
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events, Keys, TurnedAway, distinct_keys, in_position_order
 from tidegate.core.frames import taken
 from tidegate.core.joins.plan import (
     NAMES,
@@ -34,6 +33,7 @@ from tidegate.core.joins.plan import (
 from tidegate.core.joins.reach import LEFT, RIGHT, SIDES
 from tidegate.core.joins.session_results import SessionResults
 from tidegate.core.joins.session_rows import Sessions, crossed, key_of
+from tidegate.core.rows import Keys, Rows, TurnedAway, distinct_keys, in_position_order
 from tidegate.core.segments import KEY_PREFIX, Segment, Units
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Settled
@@ -90,7 +90,7 @@ class SessionJoin:
     allowed_us: int = 0
     results: SessionResults | None = None
 
-    def judge(self, held: Stack[Tables], arrived: Sequence[Events], clock: Clock) -> Judged:
+    def judge(self, held: Stack[Tables], arrived: Sequence[Rows], clock: Clock) -> Judged:
         """As for sessions of windows, each side on its own."""
         inputs = [in_position_order(events) for events in arrived]
         keys = self._keys(inputs)
@@ -113,7 +113,7 @@ class SessionJoin:
         parted = turned(self.plan, inputs, late, sealed, reassigned, clock)
         return Judged(turned=parted, keys=keys)
 
-    def _keys(self, inputs: Sequence[Events]) -> Keys:
+    def _keys(self, inputs: Sequence[Rows]) -> Keys:
         """The keys of the rows of both sides."""
         names = list(self.plan.keys)
         columns = pl.concat([events.columns.select(names) for events in inputs])
@@ -212,7 +212,7 @@ class SessionJoin:
         return kept & (closes | (segment.forget_us <= clock.after_us))
 
     def _sessions(
-        self, held: Stack[Tables], side: int, keys: Units, accepted: Events, clock: Clock
+        self, held: Stack[Tables], side: int, keys: Units, accepted: Rows, clock: Clock
     ) -> Sessions:
         rows, key = self._found(held, side, keys, clock)
         new = self.plan.rows(side, accepted)

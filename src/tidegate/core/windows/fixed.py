@@ -17,9 +17,9 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
-from tidegate.core.events import Events, Keys, TurnedAway, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
+from tidegate.core.rows import Keys, Rows, TurnedAway, together
 from tidegate.core.segments import Units
 from tidegate.core.stacks import Stack
 from tidegate.core.step import Settled
@@ -52,7 +52,7 @@ def assign(
 class Judged:
     """The pairs of a row and a window that it enters."""
 
-    accepted: Events
+    accepted: Rows
     row: Int64s
     start_us: Int64s
     keys: Keys
@@ -87,7 +87,7 @@ class FixedWindow:
             "id_out": pl.Boolean(),
         }
 
-    def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> Judged:
+    def judge(self, held: Stack, arrived: Sequence[Rows], clock: Clock) -> Judged:
         """A row enters those of its windows that are not forgotten; it is late if all are."""
         events = together(arrived)
         late = self._late(events.event_us, self.plan.lateness.horizon_us(clock))

@@ -16,10 +16,10 @@ import polars as pl
 from tidegate.core.aggregates.protocol import Aggregate, Part
 from tidegate.core.arrays import Int64s, is_new, spans, stable_argsort
 from tidegate.core.emission import Emission
-from tidegate.core.events import Events, Keys, distinct_keys
 from tidegate.core.frames import nulls, taken
 from tidegate.core.grouping import Grouped, NameKey
 from tidegate.core.lateness import Lateness
+from tidegate.core.rows import Keys, Rows, distinct_keys
 from tidegate.core.segments import KEY_PREFIX
 
 AGGREGATE_PREFIX = "agg."
@@ -127,14 +127,14 @@ class WindowPlan:
     lateness: Lateness
     emission: Emission
 
-    def keys_of(self, events: Events) -> Keys:
+    def keys_of(self, events: Rows) -> Keys:
         """The distinct keys of the rows, and the key of each row."""
         columns = [self._key_column(events, name) for name in self.keys]
         if not columns:
             columns = [nulls(len(events), pl.Boolean()).alias(KEY_PREFIX)]
         return distinct_keys(events.key_hash, pl.DataFrame(columns))
 
-    def _key_column(self, events: Events, name: str) -> pl.Series:
+    def _key_column(self, events: Rows, name: str) -> pl.Series:
         """A key column, which must have the plan's type: another type has other hashes."""
         column = events.columns[name].alias(KEY_PREFIX + name)
         if column.dtype != self.keys[name]:

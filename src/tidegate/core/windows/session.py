@@ -20,10 +20,10 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s, is_new
 from tidegate.core.clock import Clock
 from tidegate.core.emission import Sendings
-from tidegate.core.events import Events, Keys, TurnedAway, together
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.hashing import continue_with_long
+from tidegate.core.rows import Keys, Rows, TurnedAway, together
 from tidegate.core.segments import Units
 from tidegate.core.stacks import Found, Stack
 from tidegate.core.step import Settled
@@ -75,7 +75,7 @@ class Held:
 class Judged:
     """The rows that enter, and what is held of the keys of all rows."""
 
-    accepted: Events
+    accepted: Rows
     gap_us: Int64s
     key: Int64s
     keys: Keys
@@ -116,7 +116,7 @@ class SessionWindow:
             "id_out": pl.Boolean(),
         }
 
-    def judge(self, held: Stack, arrived: Sequence[Events], clock: Clock) -> Judged:
+    def judge(self, held: Stack, arrived: Sequence[Rows], clock: Clock) -> Judged:
         """A row whose own session is forgotten enters only a held one that covers it.
 
         A row inside a sealed session is late too.
@@ -150,7 +150,7 @@ class SessionWindow:
             },
         )
 
-    def _with_gaps(self, events: Events) -> tuple[Events, Int64s, int]:
+    def _with_gaps(self, events: Rows) -> tuple[Rows, Int64s, int]:
         """The rows with the gap of each, without those that are left out for theirs."""
         if self.gap_column is None:
             return events, np.full(len(events), self.gap_us), 0

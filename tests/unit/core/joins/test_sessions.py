@@ -10,11 +10,11 @@ import pytest
 
 from tests.unit.core.joins.joining import COLUMNS, Joining, sessions
 from tidegate.core.clock import Clock
-from tidegate.core.events import Events
 from tidegate.core.hashing import continue_with_long, xxhash64
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.joins.pair_ids import pair_ids
 from tidegate.core.local import LocalJoin
+from tidegate.core.rows import Rows
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import step
 from tidegate.errors import StateLimitReached, TidegateError
@@ -313,11 +313,11 @@ def test_rows_of_one_time_are_taken_in_order_of_position_not_of_epoch() -> None:
     assert sent == [["lane 3", "lane 9"]]
 
 
-def events(*rows: tuple[int, str], lane: int = 0) -> Events:
+def events(*rows: tuple[int, str], lane: int = 0) -> Rows:
     ids = [id_ for _, id_ in rows]
     schema = {"k": pl.String, "id": pl.String, "v": pl.Int64}
     columns = pl.DataFrame([("k", id_, None) for id_ in ids], schema=schema, orient="row")
-    return Events(
+    return Rows(
         event_us=np.array([at for at, _ in rows], np.int64),
         lane=np.full(len(rows), lane),
         offset=np.arange(len(rows)),

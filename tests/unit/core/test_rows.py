@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tidegate.core.events import Events, together
+from tidegate.core.rows import Rows, together
 
 
-def events(*rows: tuple[int, int, str | None], column: str = "user") -> Events:
+def events(*rows: tuple[int, int, str | None], column: str = "user") -> Rows:
     """Rows of a lane, an offset, and a value."""
     lanes, offsets, values = zip(*rows, strict=True) if rows else ((), (), ())
-    return Events(
+    return Rows(
         event_us=np.array(offsets, np.int64),
         lane=np.array(lanes, np.int64),
         offset=np.array(offsets, np.int64),
@@ -21,7 +21,7 @@ def events(*rows: tuple[int, int, str | None], column: str = "user") -> Events:
     )
 
 
-def rows_of(found: Events) -> list[tuple[object, ...]]:
+def rows_of(found: Rows) -> list[tuple[object, ...]]:
     columns = found.columns.rows() or [()] * len(found)
     places = zip(found.lane.tolist(), found.offset.tolist(), strict=True)
     return [(*place, *row) for place, row in zip(places, columns, strict=True)]
@@ -46,7 +46,7 @@ def test_a_column_that_one_input_does_not_have_is_null_there() -> None:
 
 def test_inputs_without_columns_come_together() -> None:
     bare = [
-        Events(
+        Rows(
             event_us=each.event_us,
             lane=each.lane,
             offset=each.offset,

@@ -1,9 +1,9 @@
-"""Events: the rows of one input of an operator in one epoch, as arrays.
+"""Rows: what flows on every edge of a plan, in one epoch, as arrays.
 
-    admission -> [events] -> step
+    admission -> [Rows] -> step -> [Rows] -> the next operator, or a target
 
-What Tidegate needs of a row stands in arrays of its own, beside the user's columns, so
-no column name of a user can collide with it.
+What Tidegate needs of a row is in arrays of its own, beside the user's columns, so no column name
+of a user can collide with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.core.hashing import place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class Rows:
     """Rows in order of position: the source's place in the plan and partition (`lane`), `offset`.
 
     `key_hash` is the hash of the key columns, which are among `columns`.
@@ -32,18 +32,21 @@ class Events:
     offset: Int64s
     key_hash: Int64s
     columns: pl.DataFrame
+    sign: Int64s | None = None
+    """1 for a row that is added, -1 for one that is taken back; None: all are added."""
 
     def __len__(self) -> int:
         return len(self.event_us)
 
-    def take(self, index: Int64s) -> Events:
+    def take(self, index: Int64s) -> Rows:
         """The rows at `index`, in that order."""
-        return Events(
+        return Rows(
             event_us=self.event_us[index],
             lane=self.lane[index],
             offset=self.offset[index],
             key_hash=self.key_hash[index],
             columns=self.columns[index] if self.columns.width else self.columns,
+            sign=None if self.sign is None else self.sign[index],
         )
 
 
@@ -87,7 +90,7 @@ def table_of(turned_away: Sequence[TurnedAway]) -> pl.DataFrame:
     )
 
 
-def in_position_order(events: Events) -> Events:
+def in_position_order(events: Rows) -> Rows:
     """The rows by (lane, offset), whatever order they came in."""
     same_lane = ~is_new(events.lane)
     ascending = np.where(
@@ -98,7 +101,7 @@ def in_position_order(events: Events) -> Events:
     return events.take(np.lexsort((events.offset, events.lane)))
 
 
-def together(inputs: Sequence[Events]) -> Events:
+def together(inputs: Sequence[Rows]) -> Rows:
     """Inputs as one, in order of position; a column that one of them does not have is null there.
 
     An input without rows adds nothing, no column either, unless there is no other.
@@ -107,13 +110,22 @@ def together(inputs: Sequence[Events]) -> Events:
     if len(full) == 1:
         return in_position_order(full[0])
     return in_position_order(
-        Events(
+        Rows(
             event_us=np.concatenate([events.event_us for events in full]),
             lane=np.concatenate([events.lane for events in full]),
             offset=np.concatenate([events.offset for events in full]),
             key_hash=np.concatenate([events.key_hash for events in full]),
             columns=pl.concat([events.columns for events in full], how="diagonal"),
+            sign=_signs(full),
         )
+    )
+
+
+def _signs(inputs: Sequence[Rows]) -> Int64s | None:
+    if all(rows.sign is None for rows in inputs):
+        return None
+    return np.concatenate(
+        [np.ones(len(rows), np.int64) if rows.sign is None else rows.sign for rows in inputs]
     )
 
 
