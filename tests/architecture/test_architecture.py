@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import pickle
 import subprocess
@@ -207,3 +208,21 @@ def test_commands_print_text_by_one_door() -> None:
     }
     found = {name for name, nodes in calls.items() if {ast.unparse(n.func) for n in nodes} & prints}
     assert found == {"cli/telling.py"}
+
+
+# --- the way of a row -----------------------------------------------------------------------------
+
+MOST_FUNCTIONS = 60
+"""That a row passes between a topic and a table."""
+
+
+def test_the_way_of_a_row_is_short_and_as_it_is_described() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text().split("## The way of a row")[1]
+    lines = [line.split() for line in text.split("```")[1].strip().splitlines()]
+    functions = [(module, name) for module, *names in lines for name in names]
+    for module, name in functions:
+        found: Any = importlib.import_module(f"tidegate.{module}")
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert callable(found), name
+    assert len(functions) <= MOST_FUNCTIONS
