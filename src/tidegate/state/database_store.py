@@ -290,7 +290,7 @@ class DatabaseStore:
         with self._tables.held(token):
             self._plan = dict(plan)
 
-    def check(self, token: int) -> None:
+    def check_token(self, token: int) -> None:
         """See `Store`."""
         with self._tables.held(token):
             pass
@@ -305,7 +305,7 @@ class DatabaseStore:
         over again first. The token would keep two drivers apart all the same.
         """
         if self._lease is not None and self._lease.lost:
-            self.check(token)
+            self.check_token(token)
             raise StoreUnavailable(
                 f"the connection that holds pipeline {self._pipeline!r} was lost"
             )

@@ -151,7 +151,7 @@ class Store(Protocol):
         """Remember to which plan the state belongs, from the next commit on."""
         ...
 
-    def check(self, token: int) -> None:
+    def check_token(self, token: int) -> None:
         """Raise `LostLease` unless the token is current."""
         ...
 

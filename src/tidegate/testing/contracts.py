@@ -244,7 +244,7 @@ class StateStoreContract(ResetContract, DepotContract):
         [
             pytest.param(lambda store, token: store.commit(token, manifest(2)), id="commit"),
             pytest.param(lambda store, token: store.adopt(token, {"gap_ms": 6}), id="adopt"),
-            pytest.param(lambda store, token: store.check(token), id="check"),
+            pytest.param(lambda store, token: store.check_token(token), id="check_token"),
             pytest.param(lambda store, token: store.published(token, 1), id="published"),
             pytest.param(
                 lambda store, token: store.fold(token, [folded(1, [("k", b"{}", 1)])]), id="fold"
