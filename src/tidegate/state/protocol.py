@@ -11,6 +11,7 @@ exist, whoever staged it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -105,6 +106,11 @@ class Depot(Protocol):
     @property
     def far(self) -> bool:
         """Whether to fetch a part moves its bytes, as from a server."""
+        ...
+
+    @property
+    def local_folder(self) -> Path | None:
+        """The folder of files that the driver and all tasks must share; None: a server has them."""
         ...
 
     def stage(
