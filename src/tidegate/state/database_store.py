@@ -32,6 +32,7 @@ from tidegate.state.manifest_format import (
 )
 from tidegate.state.protocol import Depot, Entry, Folded, Manifest, Part, Recovered
 from tidegate.state.source_log import SourceLog
+from tidegate.transaction import Transaction
 
 _FOLDED_AT_ONCE: Final = 2_000
 """Keys per transaction of a fold: a commit never waits for more than these."""
@@ -94,10 +95,10 @@ class Database(Protocol):
         """Run a statement for each of the rows."""
         ...
 
-    def beside(self) -> Any:
-        """The connection of psycopg, for who writes in the same transaction.
+    def open_transaction(self) -> Transaction:
+        """The transaction that is open, for a target in the same database.
 
-        Raises `TypeError` where the database is another one.
+        Raises `TypeError` where no target can be in the database.
         """
         ...
 
@@ -296,7 +297,7 @@ class DatabaseStore:
             pass
 
     def commit(
-        self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
+        self, token: int, manifest: Manifest, also: Callable[[Transaction], object] | None = None
     ) -> None:
         """See `Store`.
 
@@ -312,7 +313,7 @@ class DatabaseStore:
         with self._tables.held(token) as standing:
             self._write(manifest, standing)
             if also is not None:
-                also(self._tables.database.beside())
+                also(self._tables.database.open_transaction())
             faults.reached("committing")
         self._plan = None
 

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
+from tidegate.transaction import Transaction
+
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """A staged blob: written once, under a name that nobody else uses."""
@@ -162,12 +164,12 @@ class Store(Protocol):
         ...
 
     def commit(
-        self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
+        self, token: int, manifest: Manifest, also: Callable[[Transaction], object] | None = None
     ) -> None:
         """Make the named parts the truth, with offsets and watermarks, in one transaction.
 
-        `also` writes rows in the same transaction, given a connection of psycopg; whatever it
-        raises, nothing has changed. Stores in other databases refuse it.
+        `also` writes rows in the same transaction; whatever it raises, nothing has changed. Stores
+        in whose database no target can be refuse it.
 
         Raises `EpochTaken` when the last epoch is not the one before, `StateLost` when a part
         was not staged; in each case nothing has changed.

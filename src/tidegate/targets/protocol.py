@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import Literal, Protocol, TypeAlias, TypeGuard
 
 import polars as pl
 
 from tidegate.targets.staging import StagingFolder
+from tidegate.transaction import Transaction
 
 PartKind: TypeAlias = Literal["sent", "retracted"]
 """Rows to add or replace; or identities to delete."""
@@ -81,8 +82,8 @@ class CommittedWriter(TargetWriter, Protocol):
 
     in_commit: bool
 
-    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Any], None]:
-        """What applies an epoch, inside a transaction on the connection that it is given."""
+    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Transaction], None]:
+        """What writes the rows of an epoch in the transaction that it is given."""
         ...
 
 
