@@ -233,14 +233,24 @@ class DatabaseStore:
         Raises `StateFormatError` where a later version has written what this one cannot read,
         `ConfigError` for a place that cannot keep state, `StoreUnavailable` for one out of reach.
         """
+        with self._connected() as session, self._tables.database.transaction():
+            return self._recovered(self._take_over(session))
+
+    def resume(self, token: int) -> None:
+        """See `Store`; a plan that was adopted before and not committed is forgotten."""
+        with self._connected() as session, self._tables.held(token):
+            self._tables.run("note_holder", holder=this_process(), session=session)
+
+    @contextmanager
+    def _connected(self) -> Iterator[str]:
+        """Take the lease, and the name of its session; let go of it if the block fails."""
         with self._one_at_a_time:
             self.close()
             try:
                 self._lease = self._take_lease()
                 for database in self._databases:
                     database.open(self._lease.session)
-                with self._tables.database.transaction():
-                    return self._recovered(self._take_over(self._lease.session))
+                yield self._lease.session
             except BaseException:
                 self.close()
                 raise

@@ -204,6 +204,14 @@ class Store(Protocol):
         """Let another driver have the pipeline."""
         ...
 
+    def resume(self, token: int) -> None:
+        """Take the pipeline again after `close`, under the same token: nothing is recovered.
+
+        Raises `LostLease` where another driver had it in between, so that everything known of it
+        may be out of date, and `PipelineInUse` while another driver has it.
+        """
+        ...
+
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
     """The state of some keys of one operator, for people and tools to read."""
