@@ -24,7 +24,9 @@ from tidegate.sources.protocol import Offset
 from tidegate.spark.session import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
 
 SHARDS = 2
 
@@ -51,11 +53,16 @@ def _write_next(reader: GeneratorReader, since: Offset | None, folder: Path) -> 
     return polled.until, polled.unread
 
 
-def run_query(spark: SparkSession, folder: Path, checkpoint: str = "checkpoint") -> None:
+def run_query(
+    spark: SparkSession,
+    folder: Path,
+    checkpoint: str = "checkpoint",
+    epochs: Callable[[DataFrame, int], None] | None = None,
+) -> None:
     """Run the query over all files that its checkpoint does not know."""
     columns = GeneratorReader(clicks_source(), []).columns()
     stream = spark.readStream.schema(", ".join(f"{name} {kind}" for name, kind in columns.items()))
-    epochs = pipeline_of(folder, stream_source()).batch_function(shards=SHARDS)
+    epochs = epochs or pipeline_of(folder, stream_source()).batch_function(shards=SHARDS)
     query = (
         stream.option("maxFilesPerTrigger", 1)
         .parquet(str(folder / "in"))

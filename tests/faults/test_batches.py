@@ -64,6 +64,19 @@ def test_a_query_with_another_checkpoint_is_stopped_and_told_why(
     assert_same(outcome(finished), expected)
 
 
+def test_a_second_query_with_an_older_checkpoint_is_stopped_though_it_has_the_same_function(
+    spark: SparkSession, tmp_path: Path, expected: Outcome
+) -> None:
+    write_input(tmp_path / "in")
+    epochs = pipeline_of(tmp_path, stream_source()).batch_function(shards=SHARDS)
+    run_query(spark, tmp_path, epochs=epochs)
+    told = f"has committed batch {EPOCHS - 1} and was given batch 0: .* another checkpoint"
+    with pytest.raises(StreamingQueryException, match=told):
+        run_query(spark, tmp_path, "older", epochs)
+    shutil.rmtree(tmp_path / "older")
+    assert_same(outcome(tmp_path), expected)
+
+
 def test_a_batch_that_jumps_is_stopped(
     spark: SparkSession, finished: Path, expected: Outcome
 ) -> None:

@@ -279,10 +279,10 @@ class Engine:
         try:
             yield
         except StateLost:
-            self.store.check(self.recovered.token)
+            self.store.check_token(self.recovered.token)
             raise
         except LostLease as error:
-            self.store.check(self.recovered.token)
+            self.store.check_token(self.recovered.token)
             raise TargetClaimed(f"{error}; this driver still holds the pipeline") from error
 
     def tell_sources(self, manifest: Manifest) -> None:

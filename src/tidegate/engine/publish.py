@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tidegate import faults
 from tidegate.errors import StateLost
 from tidegate.state.protocol import Depot, Manifest, Output
 from tidegate.targets.protocol import EpochKey, StagedRows, TargetWriter
+from tidegate.transaction import Transaction
 
 _STAMPED: Final = re.compile(r"(?P<token>\d+)-(?P<epoch>\d+)-", re.ASCII)
 """How names of parts begin."""
@@ -56,7 +57,7 @@ class Publisher:
             if output.in_target:
                 _check_staged(_staged_file(self.writers[output.channel], output), output)
 
-    def beside(self, manifest: Manifest) -> Callable[[Any], None] | None:
+    def beside(self, manifest: Manifest) -> Callable[[Transaction], None] | None:
         """What writes the rows that are to be in the commit, in its transaction; None: none are.
 
         All that can be done before the transaction is done when this returns.
@@ -69,9 +70,9 @@ class Publisher:
                 raise StateLost(f"rows of {channel!r} were staged for the database of the store")
             acts.append(writer.beside([self._staged(writer, output) for output in outputs]))
 
-        def write(connection: Any) -> None:
+        def write(transaction: Transaction) -> None:
             for act in acts:
-                act(connection)
+                act(transaction)
 
         return write if acts else None
 

@@ -87,7 +87,7 @@ def open_engine(
         with engine.unless_taken_over():
             _prepare_targets(plan, writers)
             claim_targets(writers, recovered.incarnation)
-        store.check(recovered.token)  # still ours: another driver claims targets later
+        store.check_token(recovered.token)  # still ours: another driver claims targets later
         _finish(engine)
     except BaseException:
         store.close()

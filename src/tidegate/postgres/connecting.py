@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import psycopg
@@ -16,8 +17,18 @@ from psycopg.conninfo import conninfo_to_dict
 from tidegate.errors import StoreUnavailable
 from tidegate.postgres.address import Address
 from tidegate.postgres.refusals import refusal
+from tidegate.transaction import Transaction
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A `Transaction` that is open on a connection."""
+
+    connection: Connection
+    database: str
+
 
 READ_COMMITTED: Final = "ISOLATION LEVEL READ COMMITTED"
 """Said each time: a role may have another default."""
@@ -47,6 +58,13 @@ _FROM_THERE: Final = {
     "standard_conforming_strings": "on",
 }
 """For the server's side. A driver that is paused in a transaction loses it, and its locks."""
+
+
+def connection_of(begun: Transaction) -> Connection:
+    """The connection that a transaction is open on; raises `TypeError` for one of another kind."""
+    if not isinstance(begun, OpenTransaction):
+        raise TypeError(f"found a transaction of {begun.database}, expected one of postgres")
+    return begun.connection
 
 
 def connect(address: Address, name: str) -> Connection:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from tidegate.errors import ConfigError
 from tidegate.kafka.asking import Partition, Topic, last_offsets
 from tidegate.pipeline import DataType, Source
 from tidegate.pipeline.formats import KAFKA_OFFSET, KAFKA_VALUE
 from tidegate.pipeline.source import record_columns
 from tidegate.sources.decode_inferring import sampled_names
 from tidegate.sources.kafka_advice import GroupAdvice
-from tidegate.sources.kafka_logs import Logs, WantedTopics, logs_of, starting_offsets
+from tidegate.sources.kafka_logs import Logs, WantedTopics, starting_offsets
 from tidegate.sources.kafka_offsets import (
     KafkaOffset,
     Loss,
@@ -52,6 +53,19 @@ logger = logging.getLogger("tidegate")
 _Of = TypeVar("_Of")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Silence:
+    """A poll of which no partition had anything behind its next offset."""
+
+    since: Offset | None
+    polled: Polled
+
+    @property
+    def ends(self) -> Mapping[Partition, int]:
+        """Where the partitions ended."""
+        return KafkaOffset.from_json(self.polled.until).next
+
+
 class KafkaReader(ReaderDefaults):
     """Reads topics, every record once."""
 
@@ -68,6 +82,7 @@ class KafkaReader(ReaderDefaults):
         """By the id of a topic, which another one of its name does not have, and the partition."""
         self._ends: Mapping[Partition, int] | None = None
         self._lost: set[Loss] = set()
+        self._silence: _Silence | None = None
 
     @property
     def traits(self) -> SourceTraits:
@@ -104,18 +119,38 @@ class KafkaReader(ReaderDefaults):
         """See `SourceReader`: the keys of values that are JSON."""
         if self._options.value_format != "json":
             return SampledNames(0, frozenset())
-        logs = self._topics.asked((), 0, partial(logs_of, self._broker))
+        logs = self._topics.asked((), 0, self._topics.logs)
         begin = self._starting(logs)
         return sampled_names(first_and_last_values(self._broker, self._group, begin, logs))
 
     def poll(self, since: Offset | None, *, max_rows: int, slices: int, now_us: int) -> Polled:
         """The next records behind `since`, of all partitions that have some."""
         self._advice.again()
+        if self._silence is not None and self._lasts(self._silence, since, now_us):
+            return self._silence.polled
         offset = None if since is None else self._offset(since)
         read = () if offset is None else offset.topic_ids
-        return self._topics.asked(
+        polled = self._topics.asked(
             read, now_us, lambda topics: self._polled(offset, topics, max_rows, slices)
         )
+        silent = not polled.worth_an_epoch and not any((polled.found or {}).values())
+        self._silence = _Silence(since=since, polled=polled) if silent else None
+        return polled
+
+    def _lasts(self, silence: _Silence, since: Offset | None, now_us: int) -> bool:
+        """Whether a poll would find nothing again: by one question, where the partitions end.
+
+        Where they end at the next offset of each, open transactions included, there is no record
+        that could be lost, or be of another topic or cluster. When one ends elsewhere, and every
+        `discovery_interval_ms`, everything is compared.
+        """
+        if silence.since != since or self._topics.due(now_us):
+            return False
+        ends = silence.ends
+        try:
+            return last_offsets(self._broker, ends) == ends
+        except ConfigError:  # a topic is gone, or may not be read any more: the poll says which
+            return False
 
     def _polled(
         self,
@@ -125,7 +160,7 @@ class KafkaReader(ReaderDefaults):
         slices: int,
     ) -> Polled:
         first = offset is None and not self._log.committed
-        logs = logs_of(self._broker, topics)
+        logs = self._topics.logs(topics)
         after = self._after(offset, logs)
         begin = self._behind_lost(after, logs)
         lost = sum(begin[partition] - at for partition, at in after.items())
@@ -149,7 +184,7 @@ class KafkaReader(ReaderDefaults):
     def end_at(self, now_us: int) -> None:
         """See `SourceReader`; what is in a transaction that is still open comes later."""
         read = {entry["topic"] for entry in self._log.entries[: self._log.committed]}
-        self._ends = self._topics.asked(read, now_us, partial(logs_of, self._broker)).last
+        self._ends = self._topics.asked(read, now_us, self._topics.logs).last
 
     def committed(self, until: Offset) -> None:
         """See `SourceReader`."""
@@ -259,7 +294,7 @@ class KafkaReader(ReaderDefaults):
 
     def _sample(self) -> list[bytes | None]:
         """Values of records where the source begins; of the last ones where there are none."""
-        logs = self._topics.asked((), 0, partial(logs_of, self._broker))
+        logs = self._topics.asked((), 0, self._topics.logs)
         begin = self._starting(logs)
         return sampled_values(self._broker, self._group, begin, logs)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.eventtime import us_of_ms
@@ -26,6 +26,9 @@ from tidegate.sources.kafka_offsets import KafkaOffset
 from tidegate.sources.kafka_options import LATEST, KafkaOptions
 
 _Answer = TypeVar("_Answer")
+
+_NO_ID: Final = "A" * 22
+"""The id of a topic that has none: 16 zero bytes, in base64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ class WantedTopics:
     broker: Broker
     _matched: tuple[str, ...] | None = field(default=None, init=False)
     _looked_us: int = field(default=0, init=False)
+    _cluster: tuple[Collection[str], str] | None = field(default=None, init=False)
+    """The ids of topics, and the cluster that has them."""
 
     def asked(
         self, read: Collection[str], now_us: int, ask: Callable[[Mapping[str, Topic]], _Answer]
@@ -74,11 +79,32 @@ class WantedTopics:
         """Those that are there; raises `ConfigError` for one that is not, and was never `read`."""
         if self.options.topic_pattern is not None:
             return self._matching(self.options.topic_pattern, now_us)
-        topics = find_topics(self.broker, self.options.names)
+        topics, self._looked_us = find_topics(self.broker, self.options.names), now_us
         known = {*topics, *read}
         if missing := [name for name in self.options.names if name not in known]:
             raise ConfigError([_no_topic(self.broker, self.options, each) for each in missing])
         return topics
+
+    def due(self, now_us: int) -> bool:
+        """Whether `discovery_interval_ms` is over since the topics were looked for."""
+        return not 0 <= now_us - self._looked_us < us_of_ms(self.options.discovery_interval_ms)
+
+    def logs(self, topics: Mapping[str, Topic]) -> Logs:
+        """Where their partitions begin and end.
+
+        The id of the cluster is asked for where topics are others than before: an id of a topic is
+        drawn when it is made, so no other cluster has it. Brokers before Kafka 2.8 draw none.
+        """
+        ids = {each.topic_id for each in topics.values()}
+        if self._cluster is None or self._cluster[0] != ids or not ids or _NO_ID in ids:
+            self._cluster = ids, cluster_id(self.broker)
+        partitions = [*partitions_of(topics)]
+        return Logs(
+            cluster=self._cluster[1],
+            topics=topics,
+            first=first_offsets(self.broker, partitions),
+            last=last_stable_offsets(self.broker, partitions),
+        )
 
     def first_name(self) -> str:
         """The topic whose schema is that of all; raises `ConfigError` if none is there yet."""
@@ -90,8 +116,7 @@ class WantedTopics:
         raise ConfigError([Problem("options.topic_pattern", found, expected, hint)])
 
     def _matching(self, pattern: str, now_us: int) -> dict[str, Topic]:
-        interval_us = us_of_ms(self.options.discovery_interval_ms)
-        if self._matched is not None and 0 <= now_us - self._looked_us < interval_us:
+        if self._matched is not None and not self.due(now_us):
             return find_topics(self.broker, self._matched)
         topics = find_topics(self.broker, pattern=pattern)
         self._matched, self._looked_us = tuple(topics), now_us
@@ -102,17 +127,6 @@ def _no_topic(broker: Broker, options: KafkaOptions, name: str) -> Problem:
     at = "options.topic" if options.topic is not None else "options.topics"
     hint = "check its name, or create it: Tidegate does not create topics that it reads"
     return Problem(at, shown(name), f"a topic of {broker.place}", hint)
-
-
-def logs_of(broker: Broker, topics: Mapping[str, Topic]) -> Logs:
-    """Where their partitions begin and end."""
-    partitions = [*partitions_of(topics)]
-    return Logs(
-        cluster=cluster_id(broker),
-        topics=topics,
-        first=first_offsets(broker, partitions),
-        last=last_stable_offsets(broker, partitions),
-    )
 
 
 def partitions_of(topics: Mapping[str, Topic]) -> Iterator[Partition]:

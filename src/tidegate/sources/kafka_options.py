@@ -114,7 +114,7 @@ class KafkaOptions(BrokerOptions):
     on_data_loss: Literal["fail", "continue"] = "fail"
     """What happens when records were deleted before they were read."""
     discovery_interval_ms: PositiveMs = 10_000
-    """How often it is looked for new topics that match the pattern."""
+    """How often it is looked for new topics of a pattern and, in silence, for new partitions."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         *BrokerOptions.rules,

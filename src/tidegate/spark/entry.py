@@ -53,12 +53,14 @@ class RunTask:
     """A function of this package that finds its order in the settings of the job.
 
     It is the same in every epoch of a run, so the plan of Spark around it can be made before the
-    order exists.
+    order exists. Where the plan is another one in each epoch, it may bring its orders along.
     """
 
-    def __init__(self, function: Function, run: str, context: bytes) -> None:
+    def __init__(
+        self, function: Function, run: str, context: bytes, orders: bytes | None = None
+    ) -> None:
         self._function, self._run, self._context = function, run, context
-        self._key = _KEY
+        self._given, self._key = orders, _KEY
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run it over the batches of one Spark partition."""
@@ -66,6 +68,8 @@ class RunTask:
         return _telling(run(self._context, self._orders(), batches), self._key)
 
     def _orders(self) -> bytes:
+        if self._given is not None:
+            return self._given
         from pyspark import TaskContext  # noqa: PLC0415 - small, and only here
 
         context = TaskContext.get()

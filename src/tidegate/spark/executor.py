@@ -67,12 +67,14 @@ class SparkExecutor:
     def run(self, orders: EpochOrders) -> Sequence[ShardReport]:
         """See `Executor`."""
         parts = _parted(orders)
-        if parts.framed:
-            frame = self._stepped(reduce(DataFrame.union, self._mapped(parts, orders)))
+        step = replace(orders.step, slices=parts.slices)
+        packed = self._packed(Orders(map=parts.map, step=step))
+        if parts.framed:  # whose session may be the caller's
+            mapped = reduce(DataFrame.union, self._mapped(parts, orders, packed))
+            frame = self._stepped(mapped, packed)
         else:
             frame = self._plan(parts.tasks)
-        step = replace(orders.step, slices=parts.slices)
-        post_orders(self.spark, self._run, self._packed(Orders(map=parts.map, step=step)))
+            post_orders(self.spark, self._run, packed)
         table = _collected(frame)
         return [report_of(data) for data in table.column(0).to_pylist()]
 
@@ -94,16 +96,16 @@ class SparkExecutor:
     def _over_slices(self, tasks: int) -> DataFrame:
         return self._stepped(self._read(numbered(self.spark, tasks)))
 
-    def _read(self, numbers: DataFrame) -> DataFrame:
-        task = RunTask("native_tasks:map_slices", self._run, self.context.packed)
+    def _read(self, numbers: DataFrame, orders: bytes | None = None) -> DataFrame:
+        task = RunTask("native_tasks:map_slices", self._run, self.context.packed, orders)
         return numbers.mapInArrow(task, SCHEMA)
 
-    def _stepped(self, rows: DataFrame) -> DataFrame:
-        task = RunTask("native_tasks:step_shard", self._run, self.context.packed)
+    def _stepped(self, rows: DataFrame, orders: bytes | None = None) -> DataFrame:
+        task = RunTask("native_tasks:step_shard", self._run, self.context.packed, orders)
         shuffled = rows.repartitionById(self.context.shards, F.col("shard"))
         return shuffled.mapInArrow(task, _REPORT)
 
-    def _mapped(self, parts: _Parts, orders: EpochOrders) -> Iterator[DataFrame]:
+    def _mapped(self, parts: _Parts, orders: EpochOrders, packed: bytes) -> Iterator[DataFrame]:
         """What is sent by slices, and by each frame.
 
         Frames of one partition each become one in a union, so that their slices could not be told
@@ -113,7 +115,7 @@ class SparkExecutor:
         if parts.map is not None:
             partition = parts.tasks + 1
             session = parts.framed[0].frame.sparkSession
-            yield self._read(numbered(session, parts.tasks, partition))
+            yield self._read(numbered(session, parts.tasks, partition), packed)
         first = 0 if parts.map is None else len(parts.map.slices)
         for feed in parts.framed:
             slices = feed.polled.slices

@@ -28,7 +28,6 @@ from tidegate.pipeline import Pipeline
 from tidegate.spark.entry import Task
 from tidegate.spark.executor import numbered
 from tidegate.spark.session import cores, on_this_machine
-from tidegate.state import SqliteDepot
 from tidegate.state.protocol import Depot
 from tidegate.targets.options import target_at
 from tidegate.targets.protocol import TargetWriter
@@ -79,10 +78,10 @@ def shared_places(
 ) -> list[SharedPlace]:
     """All that a pipeline keeps or reads in a file system."""
     places = []
-    if isinstance(depot, SqliteDepot):
+    if depot.local_folder is not None:
         hint = "use kind='postgres' on a cluster, or run Spark on this machine (local[*])"
         at = "state_store.url"
-        places.append(SharedPlace(at=at, path=depot.folder, staged=True, hint=hint))
+        places.append(SharedPlace(at=at, path=depot.local_folder, staged=True, hint=hint))
     for nth, source in enumerate(pipeline.sources):
         if (path := inputs[source.name].shared_path()) is not None:
             at = f"sources[{nth}].options.path"

@@ -32,6 +32,7 @@ from tidegate.state.manifest_format import (
 )
 from tidegate.state.protocol import Depot, Entry, Folded, Manifest, Part, Recovered
 from tidegate.state.source_log import SourceLog
+from tidegate.transaction import Transaction
 
 _FOLDED_AT_ONCE: Final = 2_000
 """Keys per transaction of a fold: a commit never waits for more than these."""
@@ -94,10 +95,10 @@ class Database(Protocol):
         """Run a statement for each of the rows."""
         ...
 
-    def beside(self) -> Any:
-        """The connection of psycopg, for who writes in the same transaction.
+    def open_transaction(self) -> Transaction:
+        """The transaction that is open, for a target in the same database.
 
-        Raises `TypeError` where the database is another one.
+        Raises `TypeError` where no target can be in the database.
         """
         ...
 
@@ -232,14 +233,24 @@ class DatabaseStore:
         Raises `StateFormatError` where a later version has written what this one cannot read,
         `ConfigError` for a place that cannot keep state, `StoreUnavailable` for one out of reach.
         """
+        with self._connected() as session, self._tables.database.transaction():
+            return self._recovered(self._take_over(session))
+
+    def resume(self, token: int) -> None:
+        """See `Store`; a plan that was adopted before and not committed is forgotten."""
+        with self._connected() as session, self._tables.held(token):
+            self._tables.run("note_holder", holder=this_process(), session=session)
+
+    @contextmanager
+    def _connected(self) -> Iterator[str]:
+        """Take the lease, and the name of its session; let go of it if the block fails."""
         with self._one_at_a_time:
             self.close()
             try:
                 self._lease = self._take_lease()
                 for database in self._databases:
                     database.open(self._lease.session)
-                with self._tables.database.transaction():
-                    return self._recovered(self._take_over(self._lease.session))
+                yield self._lease.session
             except BaseException:
                 self.close()
                 raise
@@ -290,13 +301,13 @@ class DatabaseStore:
         with self._tables.held(token):
             self._plan = dict(plan)
 
-    def check(self, token: int) -> None:
+    def check_token(self, token: int) -> None:
         """See `Store`."""
         with self._tables.held(token):
             pass
 
     def commit(
-        self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
+        self, token: int, manifest: Manifest, also: Callable[[Transaction], object] | None = None
     ) -> None:
         """See `Store`.
 
@@ -305,14 +316,14 @@ class DatabaseStore:
         over again first. The token would keep two drivers apart all the same.
         """
         if self._lease is not None and self._lease.lost:
-            self.check(token)
+            self.check_token(token)
             raise StoreUnavailable(
                 f"the connection that holds pipeline {self._pipeline!r} was lost"
             )
         with self._tables.held(token) as standing:
             self._write(manifest, standing)
             if also is not None:
-                also(self._tables.database.beside())
+                also(self._tables.database.open_transaction())
             faults.reached("committing")
         self._plan = None
 

@@ -43,6 +43,11 @@ class SqliteDepot:
     """Whether parts must outlive a power cut."""
     far: ClassVar[bool] = False
 
+    @property
+    def local_folder(self) -> Path:
+        """See `Depot`."""
+        return self.folder
+
     def stage(
         self, token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]
     ) -> dict[str, Part]:

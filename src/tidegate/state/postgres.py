@@ -20,7 +20,13 @@ from psycopg.rows import dict_row
 
 from tidegate.errors import LostLease, StateLost
 from tidegate.postgres.address import Address
-from tidegate.postgres.connecting import READ_COMMITTED, Connection, connect, transaction
+from tidegate.postgres.connecting import (
+    READ_COMMITTED,
+    Connection,
+    OpenTransaction,
+    connect,
+    transaction,
+)
 from tidegate.postgres.pool import pooled
 from tidegate.postgres.refusals import told
 from tidegate.state.catalog import Catalog, refuse_other_tables
@@ -116,9 +122,9 @@ class PostgresDatabase:
             same = {f"the_{name}": value for name, value in values[0].items()}
             self.run(query, columns | same)
 
-    def beside(self) -> Connection:
+    def open_transaction(self) -> OpenTransaction:
         """See `Database`."""
-        return self.connection()
+        return OpenTransaction(self.connection(), self._address.place)
 
     def connection(self) -> Connection:
         """The connection; raises `LostLease` where the store is not open."""

@@ -35,6 +35,7 @@ class PostgresDepot:
     address: Address
     pipeline: str
     far: ClassVar[bool] = True
+    local_folder: ClassVar[None] = None
 
     def stage(
         self, token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]

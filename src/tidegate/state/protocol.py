@@ -11,10 +11,13 @@ exist, whoever staged it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
+
+from tidegate.transaction import Transaction
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +115,11 @@ class Depot(Protocol):
         """Whether to fetch a part moves its bytes, as from a server."""
         ...
 
+    @property
+    def local_folder(self) -> Path | None:
+        """The folder of files that the driver and all tasks must share; None: a server has them."""
+        ...
+
     def stage(
         self, token: int, epoch: int, attempt: str, parts: Mapping[str, tuple[pa.Buffer, int]]
     ) -> dict[str, Part]:
@@ -156,17 +164,17 @@ class Store(Protocol):
         """Remember to which plan the state belongs, from the next commit on."""
         ...
 
-    def check(self, token: int) -> None:
+    def check_token(self, token: int) -> None:
         """Raise `LostLease` unless the token is current."""
         ...
 
     def commit(
-        self, token: int, manifest: Manifest, also: Callable[[Any], object] | None = None
+        self, token: int, manifest: Manifest, also: Callable[[Transaction], object] | None = None
     ) -> None:
         """Make the named parts the truth, with offsets and watermarks, in one transaction.
 
-        `also` writes rows in the same transaction, given a connection of psycopg; whatever it
-        raises, nothing has changed. Stores in other databases refuse it.
+        `also` writes rows in the same transaction; whatever it raises, nothing has changed. Stores
+        in whose database no target can be refuse it.
 
         Raises `EpochTaken` when the last epoch is not the one before, `StateLost` when a part
         was not staged; in each case nothing has changed.
@@ -199,6 +207,14 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let another driver have the pipeline."""
+        ...
+
+    def resume(self, token: int) -> None:
+        """Take the pipeline again after `close`, under the same token: nothing is recovered.
+
+        Raises `LostLease` where another driver had it in between, so that everything known of it
+        may be out of date, and `PipelineInUse` while another driver has it.
+        """
         ...
 
 

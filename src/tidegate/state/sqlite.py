@@ -121,7 +121,7 @@ class SqliteDatabase:
         """See `Database`."""
         self.connection().executemany(queries()[query], values)
 
-    def beside(self) -> NoReturn:
+    def open_transaction(self) -> NoReturn:
         """See `Database`."""
         raise TypeError("rows of a target cannot be in the commit of a store in files")
 

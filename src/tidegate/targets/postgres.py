@@ -23,7 +23,7 @@ from tidegate.pipeline import MAIN, StateStore, Target
 from tidegate.pipeline.masking import MASK, shown
 from tidegate.pipeline.wording import missing_key
 from tidegate.postgres.address import LONGEST_NAME, Address
-from tidegate.postgres.connecting import Connection, transaction
+from tidegate.postgres.connecting import Connection, connection_of, transaction
 from tidegate.postgres.pool import pooled
 from tidegate.postgres.pooler import refuse_shared_sessions
 from tidegate.targets.blobs import table_to_bytes
@@ -64,6 +64,7 @@ from tidegate.targets.postgres_table import (
     type_problems,
 )
 from tidegate.targets.protocol import EpochKey, StagedRows, TargetOpening, WriterDefaults
+from tidegate.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -181,13 +182,13 @@ class PostgresWriter(WriterDefaults):
             if first_time(connection, self.table.schema, key):
                 write(connection, self.table, changes)
 
-    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Connection], None]:
+    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Transaction], None]:
         """What applies the epoch inside a transaction of the store."""
         changes = self._changes(parts)
 
-        def apply(connection: Connection) -> None:
+        def apply(begun: Transaction) -> None:
             with refused(self.address, self.table):
-                write(connection, self.table, changes)
+                write(connection_of(begun), self.table, changes)
 
         return apply
 

@@ -22,6 +22,7 @@ from tidegate.errors import TidegateError
 from tidegate.pipeline import StateStore, Target
 from tidegate.targets.options import target_at
 from tidegate.targets.staging import StagingFolder
+from tidegate.transaction import Transaction
 
 PartKind: TypeAlias = Literal["sent", "retracted"]
 """Rows to add or replace; or identities to delete."""
@@ -135,8 +136,8 @@ class TargetWriter(Protocol):
         """Make the rows of an epoch visible; of one that is out already, what is missing."""
         ...
 
-    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Any], None]:
-        """What applies an epoch, inside a transaction on the connection that it is given."""
+    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Transaction], None]:
+        """What writes the rows of an epoch in the transaction that it is given."""
         ...
 
     def rows(self, schema: pl.Schema | None = None) -> pl.DataFrame:
@@ -204,7 +205,7 @@ class WriterDefaults:
     def claim(self, incarnation: str) -> None:
         """Nothing is noted."""
 
-    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Any], None]:
+    def beside(self, parts: Sequence[StagedRows]) -> Callable[[Transaction], None]:
         """Never asked for: `in_commit` is false."""
         raise TidegateError("this target takes no rows inside a commit")
 

@@ -63,6 +63,33 @@ class StateStoreContract(ResetContract, DepotContract):
         assert second.open().epoch == 0
         second.close()
 
+    def test_a_driver_resumes_a_pipeline_that_it_let_go(self, store: Store) -> None:
+        token = store.open().token
+        store.commit(token, manifest(1))
+        store.close()
+        store.resume(token)
+        with pytest.raises(PipelineInUse, match="clicks"):
+            self.new_store("clicks").open()
+        store.commit(token, manifest(2))
+        assert self.reopened(store).last == manifest(2)
+
+    def test_a_driver_resumes_no_pipeline_that_another_one_has_or_had(self, store: Store) -> None:
+        token = store.open().token
+        store.close()
+        second = self.new_store("clicks")
+        second.open()
+        with pytest.raises(PipelineInUse, match="clicks"):
+            store.resume(token)
+        second.close()
+        with pytest.raises(LostLease):
+            store.resume(token)
+        assert second.open().epoch == 0  # who could not resume it has let it go
+        second.close()
+
+    def test_a_pipeline_that_is_gone_is_not_resumed(self, store: Store) -> None:
+        with pytest.raises(LostLease):
+            store.resume(1)
+
     def test_the_same_driver_may_open_again(self, store: Store) -> None:
         before = store.open().token
         after = store.open().token
@@ -244,7 +271,7 @@ class StateStoreContract(ResetContract, DepotContract):
         [
             pytest.param(lambda store, token: store.commit(token, manifest(2)), id="commit"),
             pytest.param(lambda store, token: store.adopt(token, {"gap_ms": 6}), id="adopt"),
-            pytest.param(lambda store, token: store.check(token), id="check"),
+            pytest.param(lambda store, token: store.check_token(token), id="check_token"),
             pytest.param(lambda store, token: store.published(token, 1), id="published"),
             pytest.param(
                 lambda store, token: store.fold(token, [folded(1, [("k", b"{}", 1)])]), id="fold"

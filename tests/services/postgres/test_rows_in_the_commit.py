@@ -12,8 +12,10 @@ import pytest
 from tests.postgres_server import Place, Server
 from tidegate.errors import LostLease, StoreUnavailable
 from tidegate.pipeline import StateStore
+from tidegate.postgres.connecting import connection_of
 from tidegate.state import Store, open_store, sqlite_store
 from tidegate.testing.epochs import manifest
+from tidegate.transaction import Transaction
 
 
 def opened(place: Place) -> Store:
@@ -41,16 +43,16 @@ def seen(database: psycopg.Connection[Any]) -> Any:
     return database.execute(query).fetchone()
 
 
-def add(connection: psycopg.Connection[Any]) -> None:
-    connection.execute("INSERT INTO results VALUES (1)")
+def add(transaction: Transaction) -> None:
+    connection_of(transaction).execute("INSERT INTO results VALUES (1)")
 
 
 def test_nobody_sees_one_without_the_other(store: Store, database: psycopg.Connection[Any]) -> None:
     token = store.open().token
     meanwhile: list[Any] = []
 
-    def look(connection: psycopg.Connection[Any]) -> None:
-        add(connection)
+    def look(transaction: Transaction) -> None:
+        add(transaction)
         meanwhile.append(seen(database))
 
     store.commit(token, manifest(1), look)
@@ -63,8 +65,8 @@ def test_what_fails_beside_a_commit_takes_it_back(
 ) -> None:
     token = store.open().token
 
-    def fail(connection: psycopg.Connection[Any]) -> None:
-        add(connection)
+    def fail(transaction: Transaction) -> None:
+        add(transaction)
         raise KeyError("of the target")
 
     with pytest.raises(KeyError, match="of the target"):
@@ -92,9 +94,9 @@ def test_a_connection_that_is_cut_in_between_leaves_neither(
 ) -> None:
     token = store.open().token
 
-    def cut(connection: psycopg.Connection[Any]) -> None:
-        add(connection)
-        pid = connection.info.backend_pid
+    def cut(transaction: Transaction) -> None:
+        add(transaction)
+        pid = connection_of(transaction).info.backend_pid
         postgres_server.run("SELECT pg_terminate_backend(%s, 5000)", pid)
 
     with pytest.raises(StoreUnavailable):
@@ -111,3 +113,11 @@ def test_a_store_in_files_takes_no_rows(tmp_path: Path) -> None:
         store.commit(token, manifest(1), add)
     store.commit(token, manifest(1))
     store.close()
+
+
+def test_a_transaction_of_another_database_is_not_written_to() -> None:
+    class Other:
+        database = "sqlite /state"
+
+    with pytest.raises(TypeError, match="found a transaction of sqlite /state, exp"):
+        connection_of(Other())

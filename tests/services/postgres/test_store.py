@@ -20,6 +20,7 @@ import pytest
 from tests.postgres_server import Place, Server
 from tidegate.errors import ConfigError, LostLease, PipelineInUse, StateLost, StoreUnavailable
 from tidegate.postgres.address import Address
+from tidegate.postgres.connecting import connection_of
 from tidegate.postgres.pool import close_idle
 from tidegate.state import DatabaseStore, postgres_depot, postgres_lease, postgres_schema
 from tidegate.state.postgres import postgres_catalog, postgres_store
@@ -32,6 +33,7 @@ from tidegate.testing.epochs import (
     output,
     stage,
 )
+from tidegate.transaction import Transaction
 
 HOSTILE_SCHEMAS = (
     'quo"te',
@@ -376,8 +378,9 @@ def test_who_is_cut_in_a_commit_finds_nothing_committed(
     token = store.open().token
     part = stage(store.depot, token, 1, b"state")
 
-    def cut(connection: Any) -> None:
-        postgres_server.run("SELECT pg_terminate_backend(%s, 5000)", connection.info.backend_pid)
+    def cut(transaction: Transaction) -> None:
+        backend = connection_of(transaction).info.backend_pid
+        postgres_server.run("SELECT pg_terminate_backend(%s, 5000)", backend)
 
     with pytest.raises(StoreUnavailable, match="terminating connection"):
         store.commit(token, manifest(1, [part]), cut)
@@ -390,7 +393,7 @@ def test_a_commit_whose_answer_is_lost_is_found_by_opening_again(
     store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = store.open()
-    connection = store._tables.database.beside()
+    connection = connection_of(store._tables.database.open_transaction())
     run = connection.execute
 
     def lost(query: Any, *values: Any) -> Any:
@@ -415,10 +418,10 @@ def test_what_is_done_beside_a_commit_is_committed_with_it(
     rows(postgres, "CREATE TABLE results (n int)")
     token = store.open().token
     insert = "INSERT INTO results VALUES (1)"
-    store.commit(token, manifest(1), lambda connection: connection.execute(insert))
+    store.commit(token, manifest(1), lambda each: connection_of(each).execute(insert))
 
-    def fails(connection: Any) -> None:
-        connection.execute("INSERT INTO results VALUES (2)")
+    def fails(transaction: Transaction) -> None:
+        connection_of(transaction).execute("INSERT INTO results VALUES (2)")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -485,7 +488,8 @@ def test_a_fold_does_not_make_a_commit_wait(store: DatabaseStore) -> None:
     token = store.open().token
     with store._folds.held(token, "share_pipeline"):
         store._tables.find("find_pipeline")
-        store._tables.database.beside().execute("SET lock_timeout = '1ms'")
+        connection = connection_of(store._tables.database.open_transaction())
+        connection.execute("SET lock_timeout = '1ms'")
         store.commit(token, manifest(1))
         store.published(token, 1)
         with pytest.raises(StoreUnavailable, match="lock timeout"):
@@ -499,7 +503,7 @@ def test_a_fold_that_loses_its_connection_gets_another_one(
     token = store.open().token
     keys = folded(1, [("ann", b"{}", 50)])
     store.fold(token, [keys])
-    backend = store._folds.database.beside().info.backend_pid
+    backend = connection_of(store._folds.database.open_transaction()).info.backend_pid
     postgres_server.run("SELECT pg_terminate_backend(%s, 5000)", backend)
     with pytest.raises(StoreUnavailable):
         store.fold(token, [keys])

@@ -18,7 +18,7 @@ from tests.postgres_server import Place, Server
 from tests.services.postgres.postgres_tables import SCHEMA, made, opened
 from tidegate.errors import LostLease, StateLost, TargetRefused
 from tidegate.postgres.address import Address
-from tidegate.postgres.connecting import Connection, connect, transaction
+from tidegate.postgres.connecting import Connection, OpenTransaction, connect, transaction
 from tidegate.postgres.pool import close_idle
 from tidegate.targets import EpochKey, StagedRows, TargetWriter, WriterDefaults
 from tidegate.targets.blobs import table_of_bytes
@@ -458,6 +458,6 @@ def test_triggers_find_what_they_name_wherever_the_state_is(
     apply = writer.beside([stage(writer, rows(("ann", 0, 1)))])
     with connect(Address(postgres.url, "information_schema"), "test") as connection:
         with transaction(connection):
-            apply(connection)
+            apply(OpenTransaction(connection, "postgres"))
         assert connection.execute("SELECT current_schema()").fetchone() == ("information_schema",)
     assert owner.execute("SELECT who FROM audit").fetchall() == [("ann",)]

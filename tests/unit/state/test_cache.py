@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ class CountingDepot:
 
     name: str = "depot"
     far: bool = False
+    local_folder: ClassVar[None] = None
     blobs: dict[str, pa.Buffer] = field(default_factory=dict, hash=False, compare=False)
     fetched: list[str] = field(default_factory=list, hash=False, compare=False)
 

@@ -38,6 +38,12 @@ INSERT INTO tidegate_streaming_pipeline
 VALUES (%(pipeline)s, 0, 0, %(incarnation)s, %(state_version)s, %(min_reader_version)s,
         %(library_version)s, NULL, 0, 0, 0, '', '', now(), now(), now());
 
+-- note_holder --
+-- The same driver, with other connections: the token stays.
+UPDATE tidegate_streaming_pipeline
+   SET holder = %(holder)s, session = %(session)s, held_at = clock_timestamp()
+ WHERE pipeline_name = %(pipeline)s;
+
 -- raise_token --
 -- From here on no older holder can commit.
 UPDATE tidegate_streaming_pipeline

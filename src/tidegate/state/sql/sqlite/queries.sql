@@ -13,6 +13,10 @@ VALUES (:pipeline, 0, 0, :incarnation, :state_version, :min_reader_version,
         :library_version, NULL, 0, 0, 0,
         strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
 
+-- note_holder --
+-- Nothing: who holds a pipeline stands in the file that is locked.
+SELECT 1;
+
 -- raise_token --
 -- From here on no older holder can commit.
 UPDATE tidegate_streaming_pipeline
