@@ -14,7 +14,8 @@ from tests.oracle.expressions import value_of
 from tidegate.core.compiling import polars_type
 from tidegate.core.expressions import select, where
 from tidegate.errors import ConfigError
-from tidegate.pipeline.expressions import Node, parse
+from tidegate.pipeline.expression_text import parse
+from tidegate.pipeline.expressions import Node
 from tidegate.pipeline.typed_expressions import Typed, check
 
 SCOPE = {"": TYPES}

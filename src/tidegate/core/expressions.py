@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
@@ -30,18 +29,16 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from tidegate.core.casts import cast, from_digits, instant, scale_of, whole
 from tidegate.core.compiling import polars_type
 from tidegate.errors import ConfigError, Problem
-from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType
+from tidegate.pipeline.datatypes import LONG, STRING, DataType
 from tidegate.pipeline.expressions import Call, Cast, Column, Literal
 from tidegate.pipeline.functions import CONSTANTS, FUNCTIONS, INTERVAL, NULL, UNITS, Type
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.typed_expressions import Typed
 
 _DURATION: Final = pl.Duration("us")
-_INSTANT: Final = pl.Datetime("us", "UTC")
-_WIDE: Final = pl.Int128()
-"""What decimals are computed in: their digits, without the point."""
 
 
 def compiled(tree: Typed) -> pl.Expr:
@@ -72,7 +69,7 @@ def _expression(tree: Typed) -> pl.Expr:
     if isinstance(node, Column):
         return _column(f"{node.qualifier}.{node.name}" if node.qualifier else node.name)
     if isinstance(node, Cast):
-        return _cast_of(tree)
+        return _cast(tree)
     assert isinstance(node, Call)
     if node.function in _MIRRORED:
         return _comparison(node.function, *tree.operands)
@@ -103,6 +100,14 @@ def select(frame: pl.DataFrame, trees: Mapping[str, Typed]) -> pl.DataFrame:
     return pl.DataFrame([each.new_from_index(0, frame.height) for each in found])
 
 
+def _cast(tree: Typed) -> pl.Expr:
+    (operand,) = tree.operands
+    assert isinstance(tree.type, DataType)
+    if isinstance(operand.type, DataType) and operand.type != tree.type:
+        return cast(compiled(operand), operand.type, tree.type)
+    return compiled(operand).cast(polars_type(tree.type))
+
+
 def _column(name: str) -> pl.Expr:
     """Polars takes some names for patterns."""
     if name == "*" or name.startswith("^"):
@@ -124,33 +129,14 @@ def _constant(operand: Typed) -> Any:
 # --- decimals: digits in 128 bits, so that too many are NULL and never an error ------------------
 
 
-def _scale(found: Type) -> int:
-    return (found.scale or 0) if isinstance(found, DataType) else 0
-
-
-def _whole(number: int) -> pl.Expr:
-    return pl.lit(number, dtype=_WIDE)
-
-
 def _digits(tree: Typed, scale: int) -> pl.Expr:
     """The digits of a decimal with so many behind the point; NULL if those are too many."""
     return compiled(tree).cast(pl.Decimal(38, scale), strict=False).to_physical()
 
 
-def _from_digits(digits: pl.Expr, scale: int, to: DataType) -> pl.Expr:
-    """The decimal of some digits, rounded half up to those of its type; NULL if it has too many."""
-    precision, kept = to.precision or 0, to.scale or 0
-    if kept < scale:
-        half, step = 10 ** (scale - kept) // 2, 10 ** (scale - kept)
-        digits = ((digits.abs() + half) // _whole(step)) * digits.sign()
-    fits = pl.when(digits.abs() < _whole(10**precision)).then(digits)
-    unit = pl.lit(Decimal((0, (1,), -kept)), dtype=pl.Decimal(38, kept))
-    return (fits.cast(pl.Decimal(38, 0), strict=False) * unit).cast(pl.Decimal(precision, kept))
-
-
 def _aligned(tree: Typed) -> tuple[int, list[pl.Expr]]:
     """The digits of all operands, with as many behind the point."""
-    scale = max(_scale(each.type) for each in tree.operands)
+    scale = max(scale_of(each.type) for each in tree.operands)
     return scale, [_digits(each, scale) for each in tree.operands]
 
 
@@ -164,23 +150,23 @@ def _sum_of(sign: int) -> Callable[[Typed], pl.Expr]:
         assert isinstance(tree.type, DataType)
         scale, (left, right) = _aligned(tree)
         about = left.cast(pl.Float64) + sign * right.cast(pl.Float64)
-        return _from_digits(_fitting(left + sign * right, about), scale, tree.type)
+        return from_digits(_fitting(left + sign * right, about), scale, tree.type)
 
     return computed
 
 
 def _product(tree: Typed) -> pl.Expr:
     assert isinstance(tree.type, DataType)
-    scales = [_scale(each.type) for each in tree.operands]
+    scales = [scale_of(each.type) for each in tree.operands]
     left, right = (_digits(*each) for each in zip(tree.operands, scales, strict=True))
     about = left.cast(pl.Float64) * right.cast(pl.Float64)
-    return _from_digits(_fitting(left * right, about), sum(scales), tree.type)
+    return from_digits(_fitting(left * right, about), sum(scales), tree.type)
 
 
 def _decimal_rest(tree: Typed) -> pl.Expr:
     assert isinstance(tree.type, DataType)
     scale, (left, right) = _aligned(tree)
-    return _from_digits(_remainder(left, right), scale, tree.type)
+    return from_digits(_remainder(left, right), scale, tree.type)
 
 
 def _decimal_quotient(tree: Typed) -> pl.Expr:
@@ -190,8 +176,8 @@ def _decimal_quotient(tree: Typed) -> pl.Expr:
 
 def _decimal_rounded(tree: Typed) -> pl.Expr:
     assert isinstance(tree.type, DataType)
-    scale = _scale(tree.operands[0].type)
-    return _from_digits(_digits(tree.operands[0], scale), scale, tree.type)
+    scale = scale_of(tree.operands[0].type)
+    return from_digits(_digits(tree.operands[0], scale), scale, tree.type)
 
 
 def _decimal_whole(sign: int) -> Callable[[Typed], pl.Expr]:
@@ -199,9 +185,9 @@ def _decimal_whole(sign: int) -> Callable[[Typed], pl.Expr]:
 
     def computed(tree: Typed) -> pl.Expr:
         assert isinstance(tree.type, DataType)
-        scale = _scale(tree.operands[0].type)
+        scale = scale_of(tree.operands[0].type)
         digits = _digits(tree.operands[0], scale) * sign
-        return _from_digits(digits // _whole(10**scale) * sign, 0, tree.type)
+        return from_digits(digits // whole(10**scale) * sign, 0, tree.type)
 
     return computed
 
@@ -269,134 +255,6 @@ _BY_TYPE: Final[Mapping[tuple[str, str], Callable[[Typed], pl.Expr]]] = {
     ("floor", "decimal"): _decimal_whole(1),
     ("ceil", "decimal"): _decimal_whole(-1),
 }
-
-
-# --- casts --------------------------------------------------------------------------------------
-
-
-def _cast_of(tree: Typed) -> pl.Expr:
-    (operand,) = tree.operands
-    value = compiled(operand)
-    assert isinstance(tree.type, DataType)
-    if operand.type == tree.type or not isinstance(operand.type, DataType):
-        return value.cast(polars_type(tree.type))
-    special = _CASTS.get((_family(operand.type), _family(tree.type)))
-    if special is not None:
-        return special(value, operand.type, tree.type)
-    return value.cast(polars_type(tree.type), strict=False)
-
-
-def _family(found: DataType) -> str:
-    if found.integral:
-        return "integral"
-    return "fractional" if found.fractional else found.name
-
-
-def _decimal_from_text(value: pl.Expr, _: DataType, to: DataType) -> pl.Expr:
-    """As many digits behind the point as there is room for, then rounded half up."""
-    scale = 38 - ((to.precision or 0) - (to.scale or 0))
-    digits = value.cast(pl.Decimal(38, scale), strict=False).to_physical()
-    return _from_digits(digits, scale, to)
-
-
-def _decimal_from_decimal(value: pl.Expr, found: DataType, to: DataType) -> pl.Expr:
-    if _scale(to) >= _scale(found):
-        return value.cast(polars_type(to), strict=False)
-    return _from_digits(value.to_physical(), _scale(found), to)
-
-
-_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-
-
-def _truth_from_text(value: pl.Expr, _: DataType, __: DataType) -> pl.Expr:
-    word = value.str.strip_chars().str.to_lowercase()
-    return pl.when(word.is_in(_TRUE)).then(True).when(word.is_in(_FALSE)).then(False)
-
-
-_DAY: Final = r"(?s)^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?\s*$"
-_TIME: Final = (
-    r"^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})"
-    r"(?::(\d{1,2})(?:\.(\d{0,9}))?\s*(Z|UTC|GMT|[+-]\d{1,2}:\d{2})?)?)?)?)?\s*$"
-)
-
-
-def _day(parts: Callable[[int], pl.Expr]) -> pl.Expr:
-    numbers = [parts(1), parts(2).fill_null("1"), parts(3).fill_null("1")]
-    return pl.concat_str(numbers, separator="-").str.to_date("%Y-%m-%d", strict=False)
-
-
-def _date_from_text(value: pl.Expr, _: DataType, __: DataType) -> pl.Expr:
-    return _day(lambda nth: value.str.extract(_DAY, nth))
-
-
-def _time_from_text(value: pl.Expr, _: DataType, to: DataType) -> pl.Expr:
-    """A day, perhaps a time of day, perhaps an offset from UTC; a text without zone is UTC."""
-
-    def part(nth: int) -> pl.Expr:
-        return value.str.extract(_TIME, nth)
-
-    def number(nth: int, below: int) -> pl.Expr:
-        found = part(nth).cast(pl.Int64).fill_null(0)
-        return pl.when(found < below).then(found)
-
-    seconds = (number(4, 24) * 60 + number(5, 60)) * 60 + number(6, 60)
-    micros = part(7).fill_null("").str.pad_end(6, "0").str.head(6).cast(pl.Int64)
-    zone = part(8)
-    sign = pl.when(zone.str.starts_with("-")).then(-1).otherwise(1)
-    hours, minutes = (zone.str.extract(p).cast(pl.Int64) for p in (r"^.(\d+):", r":(\d+)$"))
-    offset = pl.when(zone.str.contains(":")).then(sign * (hours * 60 + minutes) * 60).otherwise(0)
-    offset = pl.when(offset.abs() <= 18 * 3600).then(offset)
-    if to != TIMESTAMP:
-        offset = pl.lit(0, dtype=pl.Int64)
-    us = (seconds - offset) * 1_000_000 + micros
-    day = _day(part).cast(pl.Datetime("us")).cast(pl.Int64)
-    return (day + us).cast(polars_type(to))
-
-
-def _text_from_time(value: pl.Expr, _: DataType, __: DataType) -> pl.Expr:
-    return value.dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.replace(r"\.?0+$", "")
-
-
-def _seconds(value: pl.Expr, _: DataType, __: DataType) -> pl.Expr:
-    return value.to_physical() // 1_000_000
-
-
-_CASTS: Final[Mapping[tuple[str, str], Callable[[pl.Expr, DataType, DataType], pl.Expr]]] = {
-    ("string", "boolean"): _truth_from_text,
-    ("string", "integral"): lambda value, _, to: value.str.strip_chars().cast(
-        polars_type(to), strict=False
-    ),
-    ("string", "fractional"): lambda value, _, to: value.str.strip_chars().cast(
-        polars_type(to), strict=False
-    ),
-    ("string", "decimal"): lambda value, found, to: _decimal_from_text(
-        value.str.strip_chars(), found, to
-    ),
-    ("string", "date"): _date_from_text,
-    ("string", "timestamp"): _time_from_text,
-    ("string", "timestamp_ntz"): _time_from_text,
-    ("fractional", "decimal"): lambda value, found, to: _decimal_from_text(
-        value.cast(pl.Float64).cast(pl.String), found, to
-    ),
-    ("fractional", "boolean"): lambda value, _, __: value != 0,
-    ("integral", "boolean"): lambda value, _, __: value != 0,
-    ("integral", "decimal"): lambda value, _, to: value.cast(pl.Int64).cast(
-        polars_type(to), strict=False
-    ),
-    ("integral", "timestamp"): lambda value, _, __: _instant(value.cast(pl.Int64), 1_000_000),
-    ("boolean", "decimal"): lambda value, _, to: value.cast(pl.Int64).cast(
-        polars_type(to), strict=False
-    ),
-    ("decimal", "decimal"): _decimal_from_decimal,
-    ("decimal", "boolean"): lambda value, _, __: value.to_physical() != 0,
-    ("timestamp", "string"): _text_from_time,
-    ("timestamp_ntz", "string"): _text_from_time,
-    ("timestamp", "integral"): _seconds,
-    ("timestamp", "fractional"): lambda value, _, __: value.to_physical() / 1_000_000,
-    ("timestamp", "timestamp_ntz"): lambda value, _, __: value.dt.replace_time_zone(None),
-    ("timestamp_ntz", "timestamp"): lambda value, _, __: value.dt.replace_time_zone("UTC"),
-}
-"""The casts that Polars does in another way than Spark."""
 
 
 # --- operators and functions --------------------------------------------------------------------
@@ -489,11 +347,6 @@ def _like_part(token: str, escape: str) -> str:
     return {"%": ".*", "_": "."}.get(token) or re.escape(token[-1])
 
 
-def _instant(number: pl.Expr, us: int) -> pl.Expr:
-    """The time so many times `us` after 1970; NULL if it is out of range."""
-    return (number.cast(_WIDE) * us).cast(pl.Int64, strict=False).cast(_INSTANT)
-
-
 def _days_later(day: pl.Expr, days: pl.Expr) -> pl.Expr:
     later = day.to_physical().cast(pl.Int64) + days
     return later.cast(pl.Int32, strict=False).cast(pl.Date)
@@ -571,9 +424,9 @@ COMPUTED: Final[Mapping[str, Callable[..., pl.Expr]]] = {
     "unix_millis": lambda a: a.to_physical() // 1_000,
     "unix_micros": lambda a: a.to_physical(),
     "unix_date": lambda a: _long(a.to_physical()),
-    "timestamp_seconds": lambda a: _instant(a, 1_000_000),
-    "timestamp_millis": lambda a: _instant(a, 1_000),
-    "timestamp_micros": lambda a: a.cast(_INSTANT),
+    "timestamp_seconds": lambda a: instant(a, 1_000_000),
+    "timestamp_millis": lambda a: instant(a, 1_000),
+    "timestamp_micros": lambda a: instant(a, 1),
     "date_trunc": lambda unit, a: a.dt.truncate(UNITS[unit.lower()]),
     "date_add": _days_later,
     "date_sub": lambda day, days: _days_later(day, -days),

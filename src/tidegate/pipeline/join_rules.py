@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.eventtime import us_of_ms
-from tidegate.pipeline.expressions import Node, columns, parse, position
+from tidegate.pipeline.expression_text import parse, position
+from tidegate.pipeline.expressions import Node, columns
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import readable

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.datatypes import DataType
-from tidegate.pipeline.expressions import Call, Cast, Column, Literal, Node, operands_of, position
+from tidegate.pipeline.expression_text import position
+from tidegate.pipeline.expressions import Call, Cast, Column, Literal, Node, operands_of
 from tidegate.pipeline.functions import FUNCTIONS, INTERVAL, NULL, Operand, Type, Unfit
 from tidegate.pipeline.masking import shown
 from tidegate.pipeline.wording import did_you_mean

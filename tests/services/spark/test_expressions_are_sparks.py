@@ -25,7 +25,8 @@ from tests.oracle.expression_cases import ANY, ROWS, TYPES, frame_of
 from tidegate.core.expressions import select
 from tidegate.errors import ConfigError
 from tidegate.pipeline.datatypes import DOUBLE, LONG
-from tidegate.pipeline.expressions import Call, Cast, Literal, Node, operands_of, parse
+from tidegate.pipeline.expression_text import parse
+from tidegate.pipeline.expressions import Call, Cast, Literal, Node, operands_of
 from tidegate.pipeline.functions import FUNCTIONS, INTERVAL
 from tidegate.pipeline.typed_expressions import Typed, check
 

@@ -10,7 +10,8 @@ import pytest
 from tidegate.core.expressions import _BY_TYPE, COMPUTED, select, where
 from tidegate.errors import ConfigError
 from tidegate.pipeline.datatypes import LONG, STRING, DataType
-from tidegate.pipeline.expressions import Column, parse
+from tidegate.pipeline.expression_text import parse
+from tidegate.pipeline.expressions import Column
 from tidegate.pipeline.functions import FUNCTIONS
 from tidegate.pipeline.typed_expressions import Typed, check
 
@@ -145,6 +146,10 @@ def test_a_constant_that_cannot_be_is_refused_before_a_row_is_read(
         column(text)
     (problem,) = caught.value.problems
     assert (problem.found, problem.expected) == (found, expected)
+
+
+def test_the_deepest_tree_is_computed() -> None:
+    assert column(" + ".join(["n"] * 100)) == [100, None, 300]
 
 
 def test_a_pattern_is_text_to_like_whatever_it_means_to_a_regular_expression() -> None:

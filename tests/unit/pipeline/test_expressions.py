@@ -8,18 +8,8 @@ from sqlglot.dialects.spark import Spark
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.datatypes import DOUBLE, LONG, STRING, TIMESTAMP, DataType
-from tidegate.pipeline.expressions import (
-    LONGEST,
-    Call,
-    Cast,
-    Column,
-    Literal,
-    Node,
-    columns,
-    conjuncts,
-    from_sqlglot,
-    parse,
-)
+from tidegate.pipeline.expression_text import LONGEST, from_sqlglot, parse
+from tidegate.pipeline.expressions import Call, Cast, Column, Literal, Node, columns, conjuncts
 from tidegate.pipeline.functions import BOOLEAN, FUNCTIONS, INTERVAL, NAMES
 from tidegate.pipeline.typed_expressions import check
 
