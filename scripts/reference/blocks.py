@@ -8,6 +8,7 @@ from typing import Final
 from scripts.reference.commands import command_list, commands, exit_codes
 from scripts.reference.fields import keys
 from scripts.reference.filling import Block
+from scripts.reference.functions import functions
 from scripts.reference.kinds import kinds
 from scripts.reference.mistakes import error
 from scripts.reference.names import name
@@ -25,6 +26,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
     "error": error,
     "exit-codes": exit_codes,
     "fields": fields,
+    "functions": functions,
     "keys": keys,
     "kinds": kinds,
     "name": name,

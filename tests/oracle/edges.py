@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .aggregates import Row
-from .expressions import SqlExpression
+from .edge_expressions import SqlExpression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from tidegate.testing.graph_form import GraphForm, GraphSource
 from tidegate.testing.graph_runner import GraphFed, GraphSent
 
 from .dedupe import DedupeRules
+from .edge_expressions import Instant
 from .edges import RESERVED, Delivered, Edge, EdgeRow, default_time, edge_watermark
-from .expressions import Instant
 from .graph_nodes import Running, running
 from .graph_plan import TIME, Node, plan_of
 

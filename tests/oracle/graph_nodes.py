@@ -5,8 +5,8 @@ from typing import Protocol
 
 from .aggregates import Row
 from .dedupe import DedupeOracle, DedupeRules
+from .edge_expressions import Instant
 from .edges import Delivered, EdgeRow, columns_of, hashed
-from .expressions import Instant
 from .graph_plan import Node, join_columns
 from .joins import JoinOracle, JoinRules
 from .windows import Oracle, OracleEpoch, Rules

@@ -15,6 +15,7 @@ from tidegate.testing.graph_form import GraphForm, GraphOperator
 
 from .aggregates import Aggregate, Row
 from .dedupe import DedupeRules
+from .edge_expressions import SqlExpression
 from .edges import (
     Edge,
     FixedWindows,
@@ -27,7 +28,6 @@ from .edges import (
     default_time,
     single,
 )
-from .expressions import SqlExpression
 from .join_scenarios import rules_of as join_rules_of
 from .joins import JoinRules
 from .windows import Rules

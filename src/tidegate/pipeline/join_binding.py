@@ -9,12 +9,15 @@ from typing import Final
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.aggregate_lookup import aggregate_result
 from tidegate.pipeline.binding import BoundAggregation, Columns, bound_aggregation, column_type
-from tidegate.pipeline.conditions import parse
 from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType
+from tidegate.pipeline.expressions import columns as columns_of
 from tidegate.pipeline.fieldtypes import FrozenMapping
+from tidegate.pipeline.functions import BOOLEAN
 from tidegate.pipeline.join import Join, Side
-from tidegate.pipeline.join_rules import JOIN_COLUMNS, SESSION_COLUMNS
+from tidegate.pipeline.join_rules import JOIN_COLUMNS, SESSION_COLUMNS, parsed_condition
 from tidegate.pipeline.masking import listed, shown
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.typed_expressions import Scope, Typed, check
 from tidegate.pipeline.window import Aggregation
 from tidegate.pipeline.window_rules import ORIGINAL_EVENT_TS
 from tidegate.pipeline.wording import did_you_mean
@@ -186,11 +189,41 @@ def _condition_problems(
 ) -> Iterator[Problem]:
     if join.condition is None:
         return
-    for side, name in dict.fromkeys(parse(join.condition).columns()):
-        columns, whose = inputs[SIDES.index(side)], of[SIDES.index(side)]
+    read = columns_of(parsed_condition(join.condition))
+    missing = False
+    for side, name in dict.fromkeys((each.qualifier, each.name) for each in read):
+        columns, whose = inputs[_place(side)], of[_place(side)]
         if name not in columns:
+            missing = True
             hint = did_you_mean(name, columns, f"columns are {', '.join(columns)}")
             yield Problem("condition", f"{side}.{name}", f"a column of {whose}", hint)
+    if not missing:
+        yield from _type_problems(join.condition, inputs)
+
+
+def _place(side: str) -> int:
+    return 0 if side == "left" else 1
+
+
+def _type_problems(text: str, inputs: tuple[Columns, Columns]) -> Iterator[Problem]:
+    """What cannot be compared or computed, unless types are unknown, which is said elsewhere."""
+    scope: dict[str, dict[str, DataType]] = {}
+    for side, columns in zip(SIDES, inputs, strict=True):
+        types = {name: _type_or_none(kind) for name, kind in columns.items()}
+        scope[side] = {name: kind for name, kind in types.items() if kind is not None}
+    if all(each.name in scope[each.qualifier] for each in columns_of(parsed_condition(text))):
+        try:
+            typed_condition(text, scope)
+        except ConfigError as error:
+            yield from error.problems
+
+
+def typed_condition(text: str, scope: Scope) -> Typed:
+    """The condition with its types, over columns `left.x` and `right.y`."""
+    try:
+        return check(parsed_condition(text), scope, text=text, wanted=BOOLEAN)
+    except ConfigError as error:
+        raise ConfigError([*located(error.problems, "condition")]) from None
 
 
 def _value_problems(

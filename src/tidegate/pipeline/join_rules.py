@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from tidegate.errors import Problem
+from tidegate.errors import ConfigError, Problem
 from tidegate.eventtime import us_of_ms
-from tidegate.pipeline.conditions import parse_problems
+from tidegate.pipeline.expression_text import parse, position
+from tidegate.pipeline.expressions import Node, columns
 from tidegate.pipeline.masking import listed, shown
+from tidegate.pipeline.paths import located
 from tidegate.pipeline.validation import readable
 
 if TYPE_CHECKING:
@@ -225,8 +227,23 @@ def prefixes_differ(join: Join) -> Problems:
 
 def condition_is_readable(join: Join) -> Problems:
     """SQL that can be understood."""
-    if join.condition is not None:
-        yield from parse_problems(join.condition)
+    if join.condition is None:
+        return
+    try:
+        tree = parsed_condition(join.condition)
+    except ConfigError as error:
+        yield from located(error.problems, "condition")
+        return
+    for each in columns(tree):
+        if each.qualifier not in ("left", "right"):
+            found = shown(str(each)) + position(str(each), join.condition, each.at)
+            hint = f"write left.{each.name} or right.{each.name}"
+            yield Problem("condition", found, "a column with its side", hint)
+
+
+def parsed_condition(text: str) -> Node:
+    """The tree of a condition."""
+    return parse(text, wanted="an SQL expression that is true or false")
 
 
 def output_names_differ(join: Join) -> Problems:

@@ -12,12 +12,13 @@ from tests.services.home import Home, lasts, sessions
 from tidegate.engine.recover import open_engine
 from tidegate.errors import BatchOutOfOrder, ConfigError, PipelineInUse
 from tidegate.pipeline import Pipeline
+from tidegate.spark.executor import SparkExecutor
 from tidegate.state import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.head.epoch import Engine
+    from tidegate.engine.epoch import Engine
 
 Take = Callable[["DataFrame", int], None]
 
@@ -56,7 +57,7 @@ def test_batches_of_a_query_share_an_engine(home: Home, take: Take, opened: list
     take(batch(home, ("ann", 9)), 2)
     take(batch(home, ("bob", 200)), 3)
     assert home.counted() == [("ann", 1, 2)]
-    assert [each.epoch for each in opened] == [4]
+    assert [each.head.epoch for each in opened] == [4]
 
 
 def test_a_batch_that_is_given_again_is_skipped_by_a_fresh_engine(
@@ -66,7 +67,7 @@ def test_a_batch_that_is_given_again_is_skipped_by_a_fresh_engine(
     take(batch(home, ("ann", 1)), 0)
     take(batch(home, ("bob", 200)), 1)
     assert home.counted() == [("ann", 1, 1)]
-    assert [each.epoch for each in opened] == [1, 1, 2]
+    assert [each.head.epoch for each in opened] == [1, 1, 2]
 
 
 def test_a_batch_that_fails_is_answered_by_a_fresh_engine(
@@ -79,7 +80,7 @@ def test_a_batch_that_fails_is_answered_by_a_fresh_engine(
     take(batch(home, ("ann", 9)), 1)
     take(batch(home, ("bob", 200)), 2)
     assert home.counted() == [("ann", 1, 2)]
-    assert [each.epoch for each in opened] == [1, 3]
+    assert [each.head.epoch for each in opened] == [1, 3]
 
 
 def test_between_two_batches_others_may_have_the_pipeline(
@@ -91,7 +92,7 @@ def test_between_two_batches_others_may_have_the_pipeline(
     take(batch(home, ("ann", 9)), 1)  # committed by the other one
     take(batch(home, ("bob", 200)), 2)
     assert home.counted() == [("ann", 1, 2)]
-    assert [each.epoch for each in opened] == [1, 2, 2, 3]
+    assert [each.head.epoch for each in opened] == [1, 2, 2, 3]
 
 
 def test_a_reset_between_two_batches_is_noticed(home: Home, pipeline: Pipeline, take: Take) -> None:
@@ -164,7 +165,7 @@ def test_a_function_that_has_run_can_be_pickled(
     again(batch(home, ("ann", 9)), 1)
     again(batch(home, ("bob", 200)), 2)
     assert home.counted() == [("ann", 1, 2)]
-    assert [each.epoch for each in opened] == [1, 3]
+    assert [each.head.epoch for each in opened] == [1, 3]
 
 
 def test_an_engine_is_closed_with_its_function(

@@ -54,7 +54,7 @@ def engine(*, ours: bool) -> Engine:
             raise LostLease(f"token {token} is not current")
 
     found = cast("Any", object.__new__(Engine))
-    found.store, found.recovered = SimpleNamespace(check=check), SimpleNamespace(token=3)
+    found.store, found.recovered = SimpleNamespace(check_token=check), SimpleNamespace(token=3)
     return cast("Engine", found)
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
+import polars as pl
+
 from tidegate.core.compiling import aggregates_of, polars_type
-from tidegate.core.joins.conditions import condition_of
-from tidegate.core.joins.plan import NAMES, JoinPlan, JoinSide
+from tidegate.core.expressions import compiled
+from tidegate.core.joins.plan import NAMES, Condition, JoinPlan, JoinSide
 from tidegate.core.joins.reach import SIDES, Interval, Reach, SamePane, SlidingPanes
 from tidegate.core.joins.rows import RowJoin
 from tidegate.core.joins.session_results import SessionResults
 from tidegate.core.joins.sessions import SessionJoin
 from tidegate.core.lateness import ORIGINAL_EVENT_TS, Lateness
 from tidegate.core.step import Operator
+from tidegate.errors import ConfigError
 from tidegate.eventtime import us_of_ms
 from tidegate.pipeline import BoundJoin, Columns, Join, bind_join
+from tidegate.pipeline.join_binding import typed_condition
+from tidegate.pipeline.paths import located
+from tidegate.pipeline.typed_expressions import Scope, Typed
 
 
 def compile_join(join: Join, left: Columns, right: Columns) -> Operator[Any, Any]:
@@ -64,11 +71,7 @@ def _plan(bound: BoundJoin) -> JoinPlan:
     join = bound.join
     keys = {name: polars_type(kind) for name, kind in bound.keys.items()}
     sides = [_side(bound, side) for side in SIDES]
-    types = {
-        f"{NAMES[side]}.{name}": dtype
-        for side in SIDES
-        for name, dtype in {**keys, **sides[side].carried}.items()
-    }
+    types: Scope = {NAMES[side]: {**bound.keys, **bound.values[side]} for side in SIDES}
     return JoinPlan(
         keys=keys,
         sides=(sides[0], sides[1]),
@@ -94,3 +97,26 @@ def _side(bound: BoundJoin, side: int) -> JoinSide:
             allowed_us=us_of_ms(join.allowed_lateness_ms), reassign_within_us=within_us
         ),
     )
+
+
+def condition_of(text: str | None, types: Scope) -> Condition:
+    """The condition over the columns of both sides, its parts sorted by the sides they look at."""
+    if text is None:
+        return Condition()
+    parts: dict[frozenset[str], list[pl.Expr]] = {}
+    for part in typed_condition(text, types).conjuncts():
+        sides = frozenset(each.qualifier for each in part.columns())
+        parts.setdefault(sides, []).append(_compiled(part))
+    together = {sides: reduce(pl.Expr.and_, found) for sides, found in parts.items()}
+    both = [together[sides] for sides in together if len(sides) != 1]
+    return Condition(
+        own=(together.get(frozenset(NAMES[:1])), together.get(frozenset(NAMES[1:]))),
+        both=reduce(pl.Expr.and_, both) if both else None,
+    )
+
+
+def _compiled(part: Typed) -> pl.Expr:
+    try:
+        return compiled(part)
+    except ConfigError as error:
+        raise ConfigError(located(error.problems, "condition")) from None
