@@ -121,7 +121,7 @@ THREE_VALUED: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
 
 def as_decimal(number: Decimal, to: DataType, rounding: str = ROUND_HALF_UP) -> Decimal | None:
     step = Decimal((0, (1,), -(to.scale or 0)))
-    found = number.quantize(step, rounding, EXACT)
+    found = EXACT.plus(number.quantize(step, rounding, EXACT))  # no minus zero
     limit = Decimal(10) ** ((to.precision or 0) - (to.scale or 0))
     return found if abs(found) < limit else None
 

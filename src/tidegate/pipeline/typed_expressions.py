@@ -159,7 +159,7 @@ class _Checker:
 
     def refuse(self, expected: str, hint: str, node: Node, kind: Type | str = "") -> None:
         """Note a problem with a node, and its type if that is what is wrong."""
-        said = f" of type {kind}" if isinstance(kind, Type) else f" with {kind}" if kind else ""
+        said = f" of type {kind}" if isinstance(kind, Type) else f", with {kind}" if kind else ""
         found = shown(str(node)) + said + position(str(node), self.text, node.at)
         self.problems.append(Problem("", found, expected, hint))
 

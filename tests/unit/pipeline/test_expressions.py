@@ -322,13 +322,13 @@ def test_every_expression_has_a_type(text: str, kind: str) -> None:
         ),
         (
             "lower(text, text)",
-            "'lower(text, text)' with string",
+            "'lower(text, text)', with string",
             "lower(string)",
             "cast it, as in CAST(x AS STRING)",
         ),
         (
             "day + 1",
-            "'day + 1' with date and long",
+            "'day + 1', with date and long",
             "numbers, or times and intervals",
             "date_add(day, 1), datediff(day, day), or cast the date to timestamp",
         ),
@@ -352,7 +352,7 @@ def test_every_expression_has_a_type(text: str, kind: str) -> None:
         ),
         (
             "cast(price as decimal(38,20)) * cast(price as decimal(38,20))",
-            "'CAST(price AS DECIMAL(38,20)) * CAST(price AS DECIMAL(38,20))' with decimal(38,20) "
+            "'CAST(price AS DECIMAL(38,20)) * CAST(price AS DECIMAL(38,20))', with decimal(38,20) "
             "at character 6 of 'cast(price as decimal(38,20)) * cast(price as decimal(38,20))'",
             "at most 38 digits behind the point of a product",
             "cast one of them to fewer digits, or to double",

@@ -60,7 +60,7 @@ def condition_on(text: str, types: Mapping[str, pl.DataType]) -> Condition:
         ),
         (
             "left.at - left.at > 0",
-            "'left.at - left.at > 0' with interval and long",
+            "'left.at - left.at > 0', with interval and long",
             "types that can be compared",
         ),
         (
@@ -73,12 +73,12 @@ def condition_on(text: str, types: Mapping[str, pl.DataType]) -> Condition:
             "'left.v' of type long at character 7 of \"upper(left.v) = 'A'\"",
             "texts in that place",
         ),
-        ("left.flag = 1", "'left.flag = 1' with boolean and long", "types that can be compared"),
-        ("left.text > 1", "'left.text > 1' with long and string", "types that can be compared"),
-        ("left.at > 5", "'left.at > 5' with long and timestamp", "types that can be compared"),
+        ("left.flag = 1", "'left.flag = 1', with boolean and long", "types that can be compared"),
+        ("left.text > 1", "'left.text > 1', with long and string", "types that can be compared"),
+        ("left.at > 5", "'left.at > 5', with long and timestamp", "types that can be compared"),
         (
             "coalesce(left.v, 'x') = 'x'",
-            "\"coalesce(left.v, 'x')\" with long and string at character 1 of "
+            "\"coalesce(left.v, 'x')\", with long and string at character 1 of "
             "\"coalesce(left.v, 'x') = 'x'\"",
             "types that can be compared",
         ),
