@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins import EXAMPLE, installed
+from tests.fix_packages import SQLITE_TABLES, environment_with
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Mapping[str, str]:
-    return installed(tmp_path / "site")
+    return environment_with(SQLITE_TABLES, tmp_path / "site")
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def shop(tmp_path: Path) -> Path:
     """A folder with the pipeline of the example and its database."""
     folder = tmp_path / "shop"
     folder.mkdir()
-    (folder / "pipeline.toml").write_text((EXAMPLE / "pipeline.toml").read_text())
+    (folder / "pipeline.toml").write_text((SQLITE_TABLES / "pipeline.toml").read_text())
     with closing(sqlite3.connect(folder / "shop.db")) as connection:
-        connection.executescript((EXAMPLE / "clicks.sql").read_text())
+        connection.executescript((SQLITE_TABLES / "clicks.sql").read_text())
     return folder
 
 
@@ -45,7 +45,7 @@ def ran(
 
 def test_the_example_keeps_the_contracts(environment: Mapping[str, str], tmp_path: Path) -> None:
     options = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib")
-    done = ran(environment, tmp_path, "pytest", *options, str(EXAMPLE / "test_contracts.py"))
+    done = ran(environment, tmp_path, "pytest", *options, str(SQLITE_TABLES / "test_contracts.py"))
     assert done.returncode == 0, done.stdout
     assert " passed in " in done.stdout
 

@@ -219,9 +219,15 @@ class LocalJoin(_Run):
     """
 
     def __init__(
-        self, join: Join, left: Mapping[str, str], right: Mapping[str, str], *, shards: int = 1
+        self,
+        join: Join,
+        left: Mapping[str, str],
+        right: Mapping[str, str],
+        *,
+        shards: int = 1,
+        max_keys: int | None = None,
     ) -> None:
-        super().__init__(compile_join(join, left, right), shards=shards, max_keys=None)
+        super().__init__(compile_join(join, left, right), shards=shards, max_keys=max_keys)
         self._keys = tuple(join.on)
         self._types = (_polars_types(left), _polars_types(right))
 
@@ -263,9 +269,11 @@ class LocalJoin(_Run):
         saved: Saved,
         *,
         shards: int | None = None,
+        max_keys: int | None = None,
     ) -> LocalJoin:
         """A run that goes on from `saved`, with as many shards as before unless told otherwise."""
-        run = cls(join, left, right, shards=shards or len(saved.segments))
+        shards = shards or len(saved.segments)
+        run = cls(join, left, right, shards=shards, max_keys=max_keys)
         run._restore(saved)
         return run
 

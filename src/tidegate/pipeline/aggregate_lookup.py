@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -21,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.aggregates import AGGREGATES, NUMBERS, OPTIONS, AggregateSpec, BuiltIn
 from tidegate.pipeline.datatypes import LONG, DataType
+from tidegate.pipeline.entry_points import EntryPoints, Registered
 from tidegate.pipeline.masking import listed, shown
 
 GROUP: Final = "tidegate.aggregates"
@@ -29,49 +27,36 @@ GROUP: Final = "tidegate.aggregates"
 NAME: Final = "[a-z][a-z0-9_]*"
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """An aggregate of a package."""
-
-    spec: AggregateSpec
-    package: str
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """What state that was made by it belongs to."""
-        return {"package": self.package, "version": self.spec.version}
-
-
 def spec_of(kind: str) -> AggregateSpec:
     """The row of an aggregate; `ConfigError` if no package has it, or the package is broken."""
-    return AGGREGATES[kind] if kind in AGGREGATES else registered(kind).spec
+    return AGGREGATES[kind] if kind in AGGREGATES else registered(kind).value
 
 
 def names() -> list[str]:
     """All that may be written, those of packages last."""
-    others = {point.name for point in entry_points(group=GROUP)}
-    return [*AGGREGATES, *sorted(others - {*AGGREGATES})]
+    return [*dict.fromkeys([*AGGREGATES, *_PACKAGES.names()])]
 
 
-@cache
-def registered(kind: str) -> Registered:
+def registered(kind: str) -> Registered[AggregateSpec]:
     """The aggregate that a package has registered by this name; loaded once in a process."""
-    points = [point for point in entry_points(group=GROUP) if point.name == kind]
-    if not points:
+    found = _PACKAGES.find(kind)
+    if found is None:
         expected = "an aggregate of Tidegate, or of an installed package"
         hint = f"install the package that registers {shown(kind)} as entry point in {GROUP!r}"
         raise ConfigError([Problem("", shown(kind), expected, hint)])
-    if len(points) > 1:
-        found = f"{shown(kind)} of {listed(sorted(map(_package, points)), 'and')}"
-        raise ConfigError([Problem("", found, "one package that has it", "uninstall the others")])
-    return Registered(_loaded(points[0]), _package(points[0]))
+    return found
 
 
 def identities(kinds: Iterable[str]) -> dict[str, Mapping[str, str]]:
     """The packages behind those of `kinds` that are not of the table, with their versions."""
     return {
-        kind: registered(kind).identity for kind in dict.fromkeys(kinds) if kind not in AGGREGATES
+        kind: _identity(registered(kind)) for kind in dict.fromkeys(kinds) if kind not in AGGREGATES
     }
+
+
+def _identity(found: Registered[AggregateSpec]) -> Mapping[str, str]:
+    """What state that was made by an aggregate of a package belongs to."""
+    return {"package": found.package, "version": found.value.version}
 
 
 def packages_missing(expected: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -91,7 +76,7 @@ def _here(kind: str, expected: Mapping[str, str]) -> str:
     if kind not in names():
         return "not installed here"
     try:
-        identity = registered(kind).identity
+        identity = _identity(registered(kind))
     except ConfigError as error:
         return f"here it is {error.problems[0].found}"
     if identity == expected:
@@ -148,42 +133,21 @@ def _not_taken(spec: AggregateSpec, column: DataType) -> Problem:
     return Problem("", str(column), f"{spec.takes} for {spec.name}", hint)
 
 
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module
-
-
-def _loaded(point: EntryPoint) -> AggregateSpec:
-    try:
-        found = point.load()
-    except Exception as error:
-        raise _refused(point, f"{point.value} cannot be loaded: {error!r}") from error
-    if not isinstance(found, AggregateSpec):
-        raise _refused(point, f"{point.value} is {shown(found)}")
-    if wrong := _wrong(found, point.name):
-        raise _refused(point, f"{point.value} has {wrong}")
-    return found
-
-
-def _wrong(spec: AggregateSpec, name: str) -> str:
-    """What of a row cannot be used; "" if all can be."""
-    if spec.name != name or not re.fullmatch(NAME, name):
-        return f"the name {shown(spec.name)}: found {shown(name)} as entry point, both are {NAME}"
+def _flaw(spec: AggregateSpec) -> str:
+    """What of a row of a package cannot be used; "" if all can be."""
+    if not re.fullmatch(NAME, spec.name):
+        return f"is not called {NAME}"
     if spec.make is None:
-        return "no make"
+        return "has no make"
     if not spec.version or not isinstance(spec.version, str):
-        return "no version"
+        return "has no version"
     if not spec.takes:
-        return "no takes: only count has no column"
+        return "has no takes: only count has no column"
     unknown = [each.name for each in spec.options if each.name not in OPTIONS]
-    return f"options {listed(unknown)}: there are {listed(OPTIONS)}" if unknown else ""
+    return f"has options {listed(unknown)}: there are {listed(OPTIONS)}" if unknown else ""
 
 
-def _refused(point: EntryPoint, what: str) -> ConfigError:
-    package = _package(point)
-    found = f"{shown(point.name)} of package {package}, where {what}"
-    expected = "an AggregateSpec with this name, a version, takes and make"
-    hint = f"install another version of {package}, or ask its authors"
-    return ConfigError([Problem("", found, expected, hint)])
+_PACKAGES: Final = EntryPoints(GROUP, AggregateSpec, flaw=_flaw)
 
 
 def _known(kind: Any) -> Any:
@@ -192,7 +156,7 @@ def _known(kind: Any) -> Any:
         return kind
     known = names()
     if isinstance(kind, str) and kind in known:
-        return registered(kind).spec.name
+        return registered(kind).value.name
     expected = listed(map(repr, known))
     raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
 

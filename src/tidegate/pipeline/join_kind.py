@@ -58,6 +58,13 @@ def fingerprint(join: Join, _: Sequence[str], bound: BoundJoin | None) -> dict[s
     return {**fields, "on": [*join.on]}
 
 
+def restored(name: str, fields: Mapping[str, Any]) -> tuple[Join, dict[str, Columns]]:
+    """The join that a fingerprint was made of, and the columns of its inputs."""
+    join = Join.from_dict({"id": name, **{k: v for k, v in fields.items() if k != "types"}})
+    types = fields["types"]
+    return join, {join.left: types["left"], join.right: types["right"]}
+
+
 def lines(join: Join) -> Iterator[str]:
     """What it does, for people."""
     yield f"joins     {join.left} (left) with {join.right} (right), {join.type}"

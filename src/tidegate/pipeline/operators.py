@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tidegate.errors import Problem
 from tidegate.pipeline import join_kind, window_kind
 from tidegate.pipeline.binding import BoundWindow, Columns
-from tidegate.pipeline.join import Join
+from tidegate.pipeline.join import Join, JoinKind
 from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.store import StateStore
-from tidegate.pipeline.window import Aggregation, Window
+from tidegate.pipeline.window import Aggregation, Window, WindowKind
 
 Operator: TypeAlias = Window | Join
 """An operator as the user wrote it."""
@@ -32,6 +32,10 @@ class OperatorKind:
     """What a pipeline asks of an operator."""
 
     config: type[Operator]
+    names: tuple[str, ...]
+    """What `kind` of an operator may be."""
+    holds: Literal["windows", "rows"]
+    """What is held of a key."""
     lists_inputs: bool
     """Whether explain lists what it reads beside what it does."""
     aggregations: Callable[[Any], Sequence[Aggregation]]
@@ -44,6 +48,8 @@ class OperatorKind:
     """Give it the types of inputs without problems."""
     fingerprint: Callable[[Any, tuple[str, ...], Any], dict[str, Any]]
     """Everything that state and output depend on, of the operator, its inputs and its types."""
+    restored: Callable[[str, Mapping[str, Any]], tuple[Any, dict[str, Columns]]]
+    """The operator of an id that a fingerprint with types was made of, and its inputs."""
     lines: Callable[[Any], Iterable[str]]
     """What it does, for people."""
     state_lines: Callable[[Any, Any, StateStore], Iterable[str]]
@@ -53,6 +59,8 @@ class OperatorKind:
 KINDS: Final = (
     OperatorKind(
         config=Window,
+        names=get_args(WindowKind),
+        holds="windows",
         lists_inputs=True,
         aggregations=window_kind.aggregations,
         named_inputs=window_kind.named_inputs,
@@ -60,11 +68,14 @@ KINDS: Final = (
         column_problems=window_kind.column_problems,
         bind=window_kind.bind_window,
         fingerprint=window_kind.fingerprint,
+        restored=window_kind.restored,
         lines=window_kind.lines,
         state_lines=window_kind.state_lines,
     ),
     OperatorKind(
         config=Join,
+        names=get_args(JoinKind),
+        holds="rows",
         lists_inputs=False,
         aggregations=join_kind.aggregations,
         named_inputs=join_kind.named_inputs,
@@ -72,6 +83,7 @@ KINDS: Final = (
         column_problems=join_kind.column_problems,
         bind=join_kind.bind_sides,
         fingerprint=join_kind.fingerprint,
+        restored=join_kind.restored,
         lines=join_kind.lines,
         state_lines=join_kind.state_lines,
     ),

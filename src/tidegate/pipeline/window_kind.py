@@ -84,6 +84,19 @@ def fingerprint(
     }
 
 
+def restored(name: str, fields: Mapping[str, Any]) -> tuple[Window, dict[str, Columns]]:
+    """The window that a fingerprint was made of, and the columns that it reads."""
+    given = {k: v for k, v in fields.items() if k not in ("types", "output_order", "inputs")}
+    given["aggregations"] = [
+        {**fields["aggregations"][each], "output_name": each} for each in fields["output_order"]
+    ]
+    window = Window.from_dict({**given, "id": name})
+    columns = dict(fields["types"])
+    if window.gap_column is not None:
+        columns.setdefault(window.gap_column, "long")  # read of rows only, not of state
+    return window, {"rows": columns}
+
+
 def lines(window: Window) -> Iterator[str]:
     """What it does, for people."""
     yield f"windows   {_windows(window)}"

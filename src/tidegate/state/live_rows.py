@@ -17,7 +17,6 @@ from tidegate.core.compiling import polars_type
 from tidegate.core.frames import unused_name
 from tidegate.core.joins.plan import NAMES
 from tidegate.core.step import Readable
-from tidegate.pipeline import Window
 from tidegate.state.stored_plan import StoredOperator
 
 _LAST_SHOWN_US: Final = 253_402_300_800_000_000
@@ -54,10 +53,9 @@ def live_rows(
     keys = pl.DataFrame(schema={name: polars_type(kind) for name, kind in stored.keys.items()})
     if there and stored.keys:
         keys = pl.concat([each.keys for each in there])
-    window = isinstance(stored.config, Window)
-    shaped = _windows if window else _waiting
+    shaped, time = _SHAPES[stored.what]
     values, about = shaped([each.values for each in there], stored, watermark_us)
-    place = _order([*keys, values["window_start" if window else "event_ts"]])
+    place = _order([*keys, values[time]])
     return LiveRows(
         keys=keys[place] if keys.width else keys, values=values[place], about=about[place]
     )
@@ -132,3 +130,7 @@ def _instants(name: str, time_us: Int64s, known: Bools | None = None) -> pl.Seri
     times = pl.Series(name, time_us, dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
     nothing = pl.Series(name, [None], dtype=times.dtype)
     return times.zip_with(pl.Series(ends, dtype=pl.Boolean), nothing).alias(name)
+
+
+_SHAPES: Final = {"windows": (_windows, "window_start"), "rows": (_waiting, "event_ts")}
+"""By what is held of a key: what makes it readable, and the column by which it is ordered."""

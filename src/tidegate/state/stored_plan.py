@@ -15,17 +15,18 @@ from typing import Any
 
 import polars as pl
 
-from tidegate.core.compiling import compile_window, polars_type
-from tidegate.core.joins.compiling import compile_join
+from tidegate.core.compiling import polars_type
 from tidegate.core.joins.plan import NAMES, JoinPlan
 from tidegate.core.joins.reach import SIDES
+from tidegate.core.operators.spec import Bound, Config, operator_spec
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, Tables
 from tidegate.core.step import Operator
 from tidegate.errors import ConfigError, StateFormatError
-from tidegate.pipeline import DataType, Join, Window, bind, bind_join
+from tidegate.pipeline import DataType
 from tidegate.pipeline.aggregate_lookup import packages_missing
 from tidegate.pipeline.fingerprint import PACKAGES, VERSION
+from tidegate.pipeline.operators import KINDS, kind_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class StoredOperator:
     """An operator, ready to read what it has written."""
 
     id: str
-    config: Window | Join
+    config: Config
     keys: Mapping[str, DataType]
     operator: Operator[Any, Any]
     values: pl.Schema
@@ -43,7 +44,7 @@ class StoredOperator:
     @property
     def what(self) -> str:
         """What is held of a key."""
-        return "rows" if isinstance(self.config, Join) else "windows"
+        return kind_of(self.config).holds
 
 
 def stored_operator(plan: Mapping[str, Any] | None) -> StoredOperator:
@@ -55,7 +56,7 @@ def stored_operator(plan: Mapping[str, Any] | None) -> StoredOperator:
     try:
         ((name, fields),) = plan["operators"].items()
         _check_packages(fields.get(PACKAGES, {}))
-        return _join(name, fields) if "on" in fields else _window(name, fields)
+        return _restored(name, {k: v for k, v in fields.items() if k != PACKAGES})
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateFormatError(f"the stored plan is not readable: {error}") from error
 
@@ -69,47 +70,29 @@ def _check_packages(packages: Mapping[str, Mapping[str, str]]) -> None:
         )
 
 
-def _window(name: str, fields: Mapping[str, Any]) -> StoredOperator:
-    given = {key: value for key, value in fields.items() if key not in _OF_PLANS}
-    order = fields["output_order"]
-    given["aggregations"] = [
-        {**fields["aggregations"][each], "output_name": each} for each in order
-    ]
-    window = Window.from_dict({**given, "id": name})
-    columns = dict(fields["types"])
-    if window.gap_column is not None:
-        columns.setdefault(window.gap_column, "long")  # read of rows only, not of state
-    bound = bind(window, columns)
-    output = {column: polars_type(kind) for column, kind in bound.output_schema.items()}
+def _restored(name: str, fields: Mapping[str, Any]) -> StoredOperator:
+    kind = _KINDS[fields.get("kind", "interval")]  # the default is not stored
+    config, inputs = kind.restored(name, fields)
+    bound = kind.bind(config, inputs)
+    operator = operator_spec(bound, [*inputs]).operator
     return StoredOperator(
         id=name,
-        config=window,
+        config=config,
         keys=bound.keys,
-        operator=compile_window(window, columns),
-        values=pl.Schema({k: v for k, v in output.items() if k not in (*bound.keys, "op")}),
-    )
-
-
-_OF_PLANS = ("types", "aggregations", "output_order", "inputs", PACKAGES)
-"""What a plan says of a window in other words than a user does."""
-
-
-def _join(name: str, fields: Mapping[str, Any]) -> StoredOperator:
-    join = Join.from_dict(
-        {"id": name, **{k: v for k, v in fields.items() if k not in ("types", PACKAGES)}}
-    )
-    left, right = fields["types"]["left"], fields["types"]["right"]
-    operator: Any = compile_join(join, left, right)
-    return StoredOperator(
-        id=name,
-        config=join,
-        keys=bind_join(join, left, right).keys,
         operator=operator,
-        values=_values_of_join(operator),
+        values=_VALUES[kind.holds](bound, operator),
     )
 
 
-def _values_of_join(operator: Any) -> pl.Schema:
+_KINDS = {name: kind for kind in KINDS for name in kind.names}
+
+
+def _values_of_windows(bound: Bound, _: Operator[Any, Any]) -> pl.Schema:
+    output = {column: polars_type(kind) for column, kind in bound.output_schema.items()}
+    return pl.Schema({k: v for k, v in output.items() if k not in (*bound.keys, "op")})
+
+
+def _values_of_rows(_: Bound, operator: Any) -> pl.Schema:
     """The columns of waiting rows, seen from a row of nothing on each side."""
     plan: JoinPlan = operator.plan
     tables: dict[str, Segment] = {}
@@ -124,3 +107,5 @@ def _values_of_join(operator: Any) -> pl.Schema:
 
 
 _NUMBERS = ("key_hash", "event_us", "forget_us", "lane", "offset")
+
+_VALUES = {"windows": _values_of_windows, "rows": _values_of_rows}

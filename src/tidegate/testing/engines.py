@@ -17,10 +17,12 @@ from typing import Any, Protocol
 import polars as pl
 
 from tidegate.core.compiling import polars_type
-from tidegate.core.local import Epoch, LocalJoin, LocalRun, Saved
+from tidegate.core.local import Epoch, LocalJoin, LocalRun
+from tidegate.core.operators.spec import Config, operator_spec
 from tidegate.errors import ScenarioError
 from tidegate.eventtime import BEGINNING
 from tidegate.pipeline import DataType, Join, Window
+from tidegate.pipeline.operators import kind_of
 
 Row = dict[str, Any]
 
@@ -80,7 +82,7 @@ class EngineFactory(Protocol):
     """
 
     def __call__(
-        self, operator: Window | Join, columns: Mapping[str, str], *, max_keys: int | None = None
+        self, operator: Config, columns: Mapping[str, str], *, max_keys: int | None = None
     ) -> Engine:
         """Make it."""
         ...
@@ -91,34 +93,22 @@ class CoreEngine:
 
     def __init__(
         self,
-        operator: Window | Join,
+        operator: Config,
         columns: Mapping[str, str],
         *,
         max_keys: int | None = None,
         shards: int = 1,
     ) -> None:
-        self._operator, self._columns = operator, columns
-        self._max_keys, self._shards = max_keys, shards
+        self._run_of = _RUNS[type(operator)]
+        self._start = (operator, *[columns] * inputs_of(operator, columns))
+        self._max_keys = max_keys
         self._schema = frame_schema(columns)
-        self._run = self._started()
-
-    def _started(self, saved: Saved | None = None) -> LocalRun | LocalJoin:
-        columns, shards = self._columns, self._shards
-        if isinstance(self._operator, Join):
-            join = self._operator
-            if saved is not None:
-                return LocalJoin.restored(join, columns, columns, saved)
-            return LocalJoin(join, columns, columns, shards=shards)
-        window, limit = self._operator, self._max_keys
-        if saved is not None:
-            return LocalRun.restored(window, columns, saved, max_keys=limit)
-        return LocalRun(window, columns, shards=shards, max_keys=limit)
+        self._run = self._run_of(*self._start, shards=shards, max_keys=max_keys)
 
     def epoch(self, inputs: Sequence[list[Row]], watermark_us: int | None) -> Sent:
         """See `Engine`."""
         frames = [pl.DataFrame(rows, schema=self._schema, orient="row") for rows in inputs]
-        epoch: Callable[..., Epoch] = self._run.epoch
-        return _sent(epoch(*frames, watermark_us=watermark_us))
+        return _sent(self._run.epoch(*frames, watermark_us=watermark_us))
 
     def flush(self) -> Sent:
         """See `Engine`."""
@@ -126,10 +116,22 @@ class CoreEngine:
 
     def restart(self) -> None:
         """See `Engine`."""
-        self._run = self._started(self._run.saved())
+        saved = self._run.saved()
+        self._run = self._run_of.restored(*self._start, saved, max_keys=self._max_keys)
 
     def close(self) -> None:
         """There is nothing to clean up."""
+
+
+_RUNS: Mapping[type, Any] = {Window: LocalRun, Join: LocalJoin}
+
+
+def inputs_of(operator: Config, columns: Mapping[str, str]) -> int:
+    """How many inputs an operator has, all of which have these columns."""
+    kind = kind_of(operator)
+    names = [name for _, name in kind.named_inputs(operator, "")] or ["rows"]
+    bound = kind.bind(operator, dict.fromkeys(names, columns))
+    return len(operator_spec(bound, names).inputs)
 
 
 def frame_schema(columns: Mapping[str, str]) -> dict[str, pl.DataType]:
@@ -167,7 +169,7 @@ class EngineChoice:
 
 def _on(
     backend: Callable[[], Any],
-    operator: Window | Join,
+    operator: Config,
     columns: Mapping[str, str],
     *,
     max_keys: int | None = None,

@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import UNSET
 
+from tidegate.core.operators.spec import Config
 from tidegate.errors import ScenarioError
 from tidegate.pipeline import ORIGINAL_EVENT_TS, Aggregation, Join, Window
 from tidegate.testing.columns import Column, key_column, value_column
-from tidegate.testing.engines import EVENT_US
+from tidegate.testing.engines import EVENT_US, inputs_of
 from tidegate.testing.forms import (
     Clock,
     JoinForm,
@@ -40,7 +41,9 @@ NO_CAP_MS = 10**12
 class OperatorCase:
     """All that the runner needs to know; None where the case does not say."""
 
-    operator: Window | Join
+    operator: Config
+    window: Window | None = None
+    """The operator, if what it sends are windows; else these are pairs of rows."""
     columns: Mapping[str, Column]
     clock: Clock
     steps: Sequence[Step]
@@ -54,7 +57,7 @@ class OperatorCase:
     @property
     def inputs(self) -> int:
         """How many inputs the operator has."""
-        return 2 if isinstance(self.operator, Join) else 1
+        return inputs_of(self.operator, self.type_names)
 
     @property
     def type_names(self) -> dict[str, str]:
@@ -75,6 +78,7 @@ def window_case(form: WindowForm) -> OperatorCase:
     usual = {GAP: form.window.get(GAP)} if window.gap_column == GAP else {}
     return OperatorCase(
         operator=window,
+        window=window,
         columns=columns,
         clock=form.watermark or Clock(),
         steps=form.steps,

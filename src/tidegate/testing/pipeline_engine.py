@@ -17,22 +17,15 @@ from typing import Any
 
 import polars as pl
 
+from tidegate.core.operators.spec import Config
 from tidegate.engine.epoch import Engine
 from tidegate.engine.executor import Backend
 from tidegate.engine.plausibility import UNIT
 from tidegate.engine.recover import open_engine
 from tidegate.engine.status import EpochReport
 from tidegate.eventtime import BEGINNING
-from tidegate.pipeline import (
-    Join,
-    Pipeline,
-    RunSettings,
-    Source,
-    StateStore,
-    Target,
-    Watermark,
-    Window,
-)
+from tidegate.pipeline import Pipeline, RunSettings, Source, StateStore, Target, Watermark
+from tidegate.pipeline.operators import kind_of
 from tidegate.sources import memory_stream
 from tidegate.targets import MemoryEpoch, memory_table
 from tidegate.testing.engines import EVENT_US, Sent, frame_schema, rows_as_sent
@@ -44,12 +37,12 @@ _SIDE_OUTPUT = ("side_output", "dlq")
 class PipelineEngine:
     """One operator as a pipeline on `backend`, in `shards` parts, with memory around it.
 
-    Late rows of a join that would only be counted are kept.
+    Late rows of several inputs that would only be counted are kept.
     """
 
     def __init__(
         self,
-        operator: Window | Join,
+        operator: Config,
         columns: Mapping[str, str],
         *,
         backend: Callable[[], Backend],
@@ -59,11 +52,10 @@ class PipelineEngine:
         self._backend = backend
         # What a case calls them may be no name for a pipeline, and it expects none of them.
         operator = operator.model_copy(update={"id": "operator", "late_channel": "late"})
-        self._inputs: tuple[str, ...] = ("rows",)
-        if isinstance(operator, Join):
-            self._inputs = (operator.left, operator.right)
-            if operator.late_data == "drop":
-                operator = operator.model_copy(update={"late_data": "side_output"})
+        named = [name for _, name in kind_of(operator).named_inputs(operator, "")]
+        self._inputs = named or ["rows"]
+        if len(self._inputs) > 1 and operator.late_data == "drop":
+            operator = operator.model_copy(update={"late_data": "side_output"})
         self._name = f"scenario-{next(_NUMBERS)}"
         self._folder = tempfile.TemporaryDirectory(prefix="tidegate-scenario-")
         self._columns = columns

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import UNSET
 
 from tidegate.errors import ScenarioError
-from tidegate.pipeline import ORIGINAL_EVENT_TS, Aggregation, Join, Window, sending_of
+from tidegate.pipeline import ORIGINAL_EVENT_TS, Aggregation, Window, sending_of
 from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.datatypes import STRING
 from tidegate.testing.compare import row_mismatches, value_mismatches
@@ -57,7 +57,7 @@ def run_operator(scenario: Scenario, case: OperatorCase, choice: EngineChoice) -
     engine = choice.factory(case.operator, case.type_names)
     try:
         steps = list(take_steps(engine, case, choice.restart_each_step))
-        sends_at_end = isinstance(case.operator, Window) and case.operator.emit == "final"
+        sends_at_end = case.window is not None and case.window.emit == "final"
         flushed = [engine.flush()] if case.final is not None or sends_at_end else []
     finally:
         engine.close()
@@ -76,16 +76,16 @@ def take_steps(
     engine: Engine, case: OperatorCase, restart_each_step: bool = False
 ) -> Iterator[Taken]:
     """Feed the engine step by step; an exception of the engine gets the step as a note."""
-    clock = _Clock(case)
+    clock, inputs = _Clock(case), case.inputs
     watermark_us = clock.watermark_us
     if watermark_us is not None:
-        engine.epoch([[] for _ in range(case.inputs)], watermark_us)
+        engine.epoch([[] for _ in range(inputs)], watermark_us)
     for n, step in enumerate(case.steps):
         try:
             if step.restart is not UNSET:
                 engine.restart()
             fed = list(clock.epochs(n))
-            sent = [engine.epoch(_by_input(each, case.inputs), each.watermark_us) for each in fed]
+            sent = [engine.epoch(_by_input(each, inputs), each.watermark_us) for each in fed]
             if restart_each_step:
                 engine.restart()
         except Exception as error:
@@ -145,12 +145,12 @@ def _result(
     sent = [*(each for step in steps for each in step.sent), *flushed]
     late = [_late_row(row, case) for each in sent for row in each.late]
     late_count = sum(each.turned_away for each in sent)
-    if isinstance(case.operator, Join):
+    if case.window is None:
         final = _written(_rows(flushed), case) if flushed else None
         side_output = []
     else:
-        final = _written(out_after(sent, case.operator), case)
-        side_output = late if case.operator.late_data in _TO_SIDE_OUTPUT else []
+        final = _written(out_after(sent, case.window), case)
+        side_output = late if case.window.late_data in _TO_SIDE_OUTPUT else []
     mismatches = [line for n, step in enumerate(steps) for line in _step_mismatches(n, step, case)]
     if case.final is not None and final is not None:
         mismatches += row_mismatches("final", _expected(case.final), final)
@@ -203,8 +203,8 @@ def _row_mismatches(
 ) -> list[str]:
     """Compare with all that was sent, or else with what is left of it at the end of the step."""
     as_sent = row_mismatches(where, expected, _written(_rows(taken.sent), case))
-    window = case.operator
-    if not as_sent or case.clock.mode != "per_record" or isinstance(window, Join):
+    window = case.window
+    if not as_sent or case.clock.mode != "per_record" or window is None:
         return as_sent
     if sending_of(window).as_changes:
         return as_sent
@@ -247,14 +247,13 @@ def _rows(sent: Iterable[Sent]) -> list[Row]:
 
 def _written(rows: Iterable[Row], case: OperatorCase) -> list[Row]:
     """Write sent rows as a case would: of joins the ids of both sides, or of the left one."""
-    if isinstance(case.operator, Join):
-        id_ = case.columns[ID]
-        if case.operator.type in ("semi", "anti"):
-            return [{"left": id_.decoded(row[ID])} for row in rows]
-        return [
-            {side: id_.decoded(row[f"{side}_{ID}"]) for side in ("left", "right")} for row in rows
-        ]
-    return _written_windows(rows, case, case.operator)
+    if case.window is not None:
+        return _written_windows(rows, case, case.window)
+    places = {ID: "left", f"left_{ID}": "left", f"right_{ID}": "right"}
+    decoded = case.columns[ID].decoded
+    return [
+        {side: decoded(row[name]) for name, side in places.items() if name in row} for row in rows
+    ]
 
 
 def _written_windows(rows: Iterable[Row], case: OperatorCase, window: Window) -> list[Row]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.fix_packages import GEOMETRIC_MEAN, SQLITE_TABLES, environment_with
 from tests.kafka_broker import KafkaServer
-from tests.plugins import installed
 from tidegate.cli import app
 from tidegate.frontends.toml import load_pipeline
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3] / "examples"
 LOCAL = ROOT / "click_sessions"
 """Windows over frames that somebody holds, without Spark: there is nothing to put into a file."""
 NOTEBOOKS = ROOT / "notebook"
-PACKAGES = (ROOT / "sqlite_tables", ROOT / "geometric_mean")
+PACKAGES = (SQLITE_TABLES, GEOMETRIC_MEAN)
 """What packages bring has to be registered before a process begins."""
 EXAMPLES = sorted(
     path for path in ROOT.iterdir() if path.is_dir() and path not in (LOCAL, NOTEBOOKS, *PACKAGES)
@@ -103,10 +103,10 @@ def test_an_example_can_be_run_as_a_script(tmp_path: Path) -> None:
 
 def test_a_pipeline_runs_on_formats_of_another_package(tmp_path: Path) -> None:
     """Twice: what has been read and sent is neither read nor sent again."""
-    environment = installed(tmp_path / "site", PACKAGES[0])
-    shutil.copy(PACKAGES[0] / "pipeline.toml", tmp_path)
+    environment = environment_with(SQLITE_TABLES, tmp_path / "site")
+    shutil.copy(SQLITE_TABLES / "pipeline.toml", tmp_path)
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
-        connection.executescript((PACKAGES[0] / "clicks.sql").read_text())
+        connection.executescript((SQLITE_TABLES / "clicks.sql").read_text())
         for _ in range(2):
             done = subprocess.run(
                 [sys.executable, "-m", "tidegate.cli", "run", "--on-end", "flush"],

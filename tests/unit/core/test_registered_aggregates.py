@@ -106,7 +106,7 @@ OURS = "aggregate 'geometric_mean' of package mine"
 def broken(packages: Packages, before: str, after: str) -> LocalRun:
     """A run with a package in which a piece of the code is another."""
     assert before in CODE
-    packages.install("mine", CODE.replace(before, after), {KIND: "GEOMETRIC_MEAN"})
+    packages.install("mine", CODE.replace(before, after), aggregates={KIND: "mine:GEOMETRIC_MEAN"})
     return LocalRun(window("tumbling", [KIND]), DOUBLES)
 
 

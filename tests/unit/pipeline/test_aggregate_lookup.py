@@ -23,6 +23,9 @@ def spec(**changes):
 """
 
 
+TOTAL = {"total": "mine:TOTAL"}
+
+
 def made(**parts: object) -> Pipeline:
     return Pipeline.from_dict(pipeline(window=tumbling(aggregations=[GROWTH]), **parts))
 
@@ -55,45 +58,45 @@ def test_a_misspelt_name_has_the_nearest_of_all(packages: Packages) -> None:
 
 
 def test_the_aggregates_of_tidegate_cannot_be_replaced(packages: Packages) -> None:
-    packages.install("mine", "raise ValueError('loaded')", {"sum": "SUM"})
+    packages.install("mine", "raise ValueError('loaded')", aggregates={"sum": "mine:SUM"})
     assert spec_of("sum") is AGGREGATES["sum"]
     (problem,) = problems_of(lambda: Aggregation(kind="smu", input_column="a"))
     assert problem.expected.count("'sum'") == 1
 
 
 def test_a_package_that_is_not_used_is_not_loaded(packages: Packages) -> None:
-    packages.install("mine", "raise ValueError('loaded')", {"total": "TOTAL"})
+    packages.install("mine", "raise ValueError('loaded')", aggregates=TOTAL)
     assert Aggregation(kind="sum", input_column="a").output_name == "sum_a"
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("raise ValueError('no such driver')", "cannot be loaded: ValueError('no such driver')"),
+        ("raise ValueError('no such driver')", "cannot be loaded: ValueError: no such driver"),
         ("import no_such_module", "cannot be loaded: ModuleNotFoundError"),
         ("", "cannot be loaded: AttributeError"),
-        ("TOTAL = 5", "mine:TOTAL is 5"),
-        (f"{CODE}TOTAL = spec(name='sum')", "mine:TOTAL has the name 'sum'"),
-        (f"{CODE}TOTAL = spec(version='')", "mine:TOTAL has no version"),
-        (f"{CODE}TOTAL = spec(make=None)", "mine:TOTAL has no make"),
-        (f"{CODE}TOTAL = spec(takes=None)", "mine:TOTAL has no takes"),
+        ("TOTAL = 5", "is of type int"),
+        (f"{CODE}TOTAL = spec(name='sum')", "calls itself 'sum'"),
+        (f"{CODE}TOTAL = spec(version='')", "has no version"),
+        (f"{CODE}TOTAL = spec(make=None)", "has no make"),
+        (f"{CODE}TOTAL = spec(takes=None)", "has no takes"),
     ],
 )
 def test_a_broken_package_is_named(packages: Packages, code: str, said: str) -> None:
-    packages.install("mine", code, {"total": "TOTAL"})
+    packages.install("mine", code, aggregates=TOTAL)
     (problem,) = problems_of(lambda: Aggregation(kind="total", input_column="a"))
     assert problem.at == "kind"
-    assert problem.found.startswith("'total' of package mine, where ")
-    assert said in problem.found
-    assert problem.hint == "install another version of mine, or ask its authors"
+    assert problem.found.startswith(f"'total' of mine 1.0: mine:TOTAL, which {said}")
+    assert problem.expected == "a value of type AggregateSpec called 'total'"
+    assert problem.hint == "install another version of mine; `pip uninstall mine` removes it"
 
 
 def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
-    packages.install("mine", f"{CODE}TOTAL = spec()", {"total": "TOTAL"})
-    packages.install("yours", f"{CODE}TOTAL = spec()", {"total": "TOTAL"})
+    packages.install("mine", f"{CODE}TOTAL = spec()", aggregates=TOTAL)
+    packages.install("yours", f"{CODE}TOTAL = spec()", aggregates={"total": "yours:TOTAL"})
     (problem,) = problems_of(lambda: Aggregation(kind="total", input_column="a"))
     assert (problem.found, problem.expected) == (
-        *("'total' of mine and yours", "one package that has it"),
+        *("'total' of mine 1.0: mine:TOTAL and yours 1.0: yours:TOTAL", "one package"),
     )
 
 
@@ -105,7 +108,7 @@ def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
     ],
 )
 def test_a_package_that_gives_no_type_is_named(packages: Packages, result: str, said: str) -> None:
-    packages.install("mine", f"{CODE}TOTAL = spec(result={result})", {"total": "TOTAL"})
+    packages.install("mine", f"{CODE}TOTAL = spec(result={result})", aggregates=TOTAL)
     aggregation = {"kind": "total", "input_column": "amount"}
     window = Window.from_dict(tumbling(aggregations=[aggregation]))
     (problem,) = problems_of(lambda: bind(window, COLUMNS))

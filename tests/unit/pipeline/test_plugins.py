@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 
-from tests.plugins import register
+from tests.fix_packages import Packages
 from tidegate.errors import ConfigError
 from tidegate.pipeline import Source, Target, plugins
 from tidegate.pipeline.fingerprint import canonical
@@ -44,8 +41,7 @@ def opened(opening):
 
 
 @pytest.fixture(autouse=True)
-def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "shelf_formats.py").write_text(MODULE)
+def installed(packages: Packages) -> None:
     targets = {
         "shelf": "shelf_formats:SHELF",
         "shop": "shelf_formats:SHOP",
@@ -56,13 +52,8 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         "twice": "shelf_formats:SHELF",
     }
     sources = {"lost": "shelf_formats:LOST", "misnamed": "shelf_formats:MISNAMED"}
-    register(tmp_path, "shelf-plug", {"tidegate.targets": targets, "tidegate.sources": sources})
-    register(tmp_path, "shelf-copy", {"tidegate.targets": {"twice": "shelf_formats:SHELF"}})
-    monkeypatch.syspath_prepend(tmp_path)
-    plugins._registered.cache_clear()
-    yield
-    plugins._registered.cache_clear()
-    sys.modules.pop("shelf_formats", None)
+    packages.install("shelf-formats", MODULE, targets=targets, sources=sources)
+    packages.install("shelf-copy", "", targets={"twice": "shelf_formats:SHELF"})
 
 
 def problems_of(format: str) -> list[str]:
@@ -130,30 +121,30 @@ def test_nothing_is_imported_before_its_name_is_used() -> None:
     [
         (
             "broken",
-            "'broken' of shelf-plug 0.1.0: no_such_module:FORMAT, which cannot be loaded: "
+            "'broken' of shelf-formats 1.0: no_such_module:FORMAT, which cannot be loaded: "
             "ModuleNotFoundError: No module named 'no_such_module', "
-            "expected a TargetFormat called 'broken'",
+            "expected a value of type TargetFormat called 'broken'",
         ),
         (
             "absent",
-            "'absent' of shelf-plug 0.1.0: shelf_formats:ABSENT, which cannot be loaded: "
+            "'absent' of shelf-formats 1.0: shelf_formats:ABSENT, which cannot be loaded: "
             "AttributeError: module 'shelf_formats' has no attribute 'ABSENT', "
-            "expected a TargetFormat called 'absent'",
+            "expected a value of type TargetFormat called 'absent'",
         ),
         (
             "nothing",
-            "'nothing' of shelf-plug 0.1.0: shelf_formats:NOTHING, which is of type int, "
-            "expected a TargetFormat called 'nothing'",
+            "'nothing' of shelf-formats 1.0: shelf_formats:NOTHING, which is of type int, "
+            "expected a value of type TargetFormat called 'nothing'",
         ),
     ],
 )
 def test_a_broken_format_names_its_package_and_what_to_do(format: str, found: str) -> None:
-    hint = "upgrade shelf-plug, or name another format; `pip uninstall shelf-plug` removes this one"
+    hint = "install another version of shelf-formats; `pip uninstall shelf-formats` removes it"
     assert problems_of(format) == [f"format: found {found}\n  hint: {hint}"]
 
 
 def test_two_packages_with_one_name_are_both_named() -> None:
-    both = "shelf-copy 0.1.0: shelf_formats:SHELF and shelf-plug 0.1.0: shelf_formats:SHELF"
+    both = "shelf-copy 1.0: shelf_formats:SHELF and shelf-formats 1.0: shelf_formats:SHELF"
     assert problems_of("twice") == [
         f"format: found 'twice' of {both}, expected one package\n"
         "  hint: uninstall all of these packages but one"
@@ -183,8 +174,3 @@ def test_what_formats_refer_to_is_there() -> None:
     for each in (*SOURCES.values(), *TARGETS.values()):
         assert callable(referred(each.opens))
         assert each.options is None or callable(referred(each.options).from_dict)
-
-
-def test_entry_points_are_what_the_standard_library_reads() -> None:
-    (entry,) = plugins._registered(plugins.TARGET_GROUP)["shelf"]
-    assert entry == EntryPoint("shelf", "shelf_formats:SHELF", plugins.TARGET_GROUP)

@@ -23,9 +23,9 @@ T = TypeVar("T")
 def registered_aggregate(call: Call) -> Aggregate:
     """The aggregate that a package makes of a call; `ConfigError` names the package if it fails."""
     found = registered(call.aggregation.kind)
-    what = f"aggregate {found.spec.name!r} of package {found.package}"
+    what = f"aggregate {found.value.name!r} of package {found.package}"
     try:
-        aggregate: Any = found.spec.make(call) if found.spec.make else None
+        aggregate: Any = found.value.make(call) if found.value.make else None
         parts = dict(aggregate.parts)
         if not parts:
             raise ValueError("no parts")
