@@ -20,7 +20,7 @@ from tidegate.sources import kafka_slices
 from tidegate.state.library import library_version
 from tidegate.tasks.map_task import map_slices
 from tidegate.tasks.orders import JobContext
-from tidegate.tasks.wire import table_of
+from tidegate.tasks.wire import REJECTED_ROWS, table_of
 
 RECORDS = [
     b'{"user": "ann", "at": "1970-01-01T00:00:01Z", "page": "/", "more": 1.5}',
@@ -86,7 +86,7 @@ def test_rejected_records_come_with_their_headers(
 
 def headers_in(sent: Sequence[pa.RecordBatch]) -> list[str]:
     """Those of all rejected rows."""
-    rejected = pa.Table.from_batches(sent).filter(pc.field("part") < 0)
+    rejected = pa.Table.from_batches(sent).filter(pc.field("edge") == REJECTED_ROWS)
     tables = [table_of(blob.as_buffer()) for blob in rejected["blob"]]
     headers: list[str] = pa.concat_tables(tables)["kafka_headers"].to_pylist()
     return headers
