@@ -64,7 +64,7 @@ OF_A_NUMBER = re.compile(r"[,%]|\.\d+[a-z]$|[efgn]$")
 """Ends of format specifications that make a text for people of a number or a time."""
 OF_A_DRAWING = "cli/report/svg.py"
 """Its numbers are places in a picture."""
-OF_SQL: Final = "core/casts.py"
+OF_SQL = "core/casts.py"
 """Casts a time to text, for rows."""
 
 
