@@ -108,6 +108,10 @@ def fingerprint(
 
 def lines(window: Window) -> Iterator[str]:
     """What it does, for people."""
+    if window.where is not None:
+        yield f"where     {' '.join(window.where.split())}"
+    for place, (name, text) in enumerate((window.select or {}).items()):
+        yield f"{'' if place else 'selects':<9} {name} = {' '.join(text.split())}"
     yield f"windows   {_windows(window)}"
     yield f"keys      {', '.join(window.group_by) or 'none: one group for all rows'}"
     names = [each.output_name for each in window.aggregations]
