@@ -1,0 +1,93 @@
+"""Pipelines as a chain of calls that reads like the graph.
+
+    stream(source) -> .where .select .window .join .to -> pipeline_of(name, streams) -> Pipeline
+
+Every call makes a new value and changes none. Windows and joins take the keywords of `Window` and
+`Join`; what they read follows from where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.errors import ConfigError, Problem
+from tidegate.pipeline import Join, Pipeline, Source, Target, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """Rows of a source, window or join, and how the next window reads them."""
+
+    node: Source | Window | Join
+    inputs: tuple[Stream, ...] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What its readers call it."""
+        return self.node.name if isinstance(self.node, Source) else self.node.id
+
+    def where(self, condition: str) -> Stream:
+        """Only the rows for which an SQL condition is true; several must all hold."""
+        before = self.reading.get("where")
+        both = condition if before is None else f"({before}) AND ({condition})"
+        return self._read(where=both)
+
+    def select(self, **columns: str) -> Stream:
+        """Instead of all columns these, as SQL by name, and the event time."""
+        return self._read(select=columns)
+
+    def by_time(self, column: str) -> Stream:
+        """Read by this time column, such as `window_start`, and not by the default."""
+        return self._read(event_time=column)
+
+    def window(self, **keys: Any) -> Stream:
+        """A window over these rows; `keys` are those of `Window`."""
+        made = Window(**{"inputs": self.name, **self.reading, **keys})
+        return Stream(node=made, inputs=(self._whole(),))
+
+    def join(self, right: Stream, **keys: Any) -> Stream:
+        """These rows on the left, joined with others; `keys` are those of `Join`."""
+        reading = {**right.reading, **self.reading}
+        made = Join(**{"left": self.name, "right": right.name, **reading, **keys})
+        return Stream(node=made, inputs=(self._whole(), right._whole()))
+
+    def to(self, target: Target) -> Stream:
+        """Write the results to a target, and go on with them."""
+        if isinstance(self.node, Source) or self.reading:
+            hint = "call window or join in front of it"
+            raise ConfigError([Problem("to", self.name, "the results of a window or join", hint)])
+        return replace(self, node=type(self.node)(**{**dict(self.node), "target": target}))
+
+    def _read(self, **changes: Any) -> Stream:
+        return replace(self, reading={**self.reading, **changes})
+
+    def _whole(self) -> Stream:
+        return replace(self, reading={})
+
+
+def stream(source: Source) -> Stream:
+    """Begin with the rows of a source."""
+    return Stream(node=source)
+
+
+def pipeline_of(name: str, *streams: Stream, **parts: Any) -> Pipeline:
+    """Make a pipeline of all that these streams are made of; `parts` are those of `Pipeline`.
+
+    Sources and operators come in the order in which they are met, inputs first.
+    """
+    nodes = list[Source | Window | Join]()
+    for each in streams:
+        nodes += _nodes(each)
+    nodes = [node for nth, node in enumerate(nodes) if node not in nodes[:nth]]
+    sources = [node for node in nodes if isinstance(node, Source)]
+    operators = [node for node in nodes if not isinstance(node, Source)]
+    return Pipeline(name=name, sources=sources, operators=operators, **parts)
+
+
+def _nodes(of: Stream) -> Iterator[Source | Window | Join]:
+    for each in of.inputs:
+        yield from _nodes(each)
+    yield of.node
