@@ -8,7 +8,7 @@ Every call makes a new value and changes none. Windows and joins take the keywor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,7 +65,7 @@ class Stream:
         return replace(self, reading={**self.reading, **changes})
 
     def _whole(self) -> Stream:
-        return replace(self, reading={})
+        return replace(self, reading={}) if self.reading else self
 
 
 def stream(source: Source) -> Stream:
@@ -78,16 +78,21 @@ def pipeline_of(name: str, *streams: Stream, **parts: Any) -> Pipeline:
 
     Sources and operators come in the order in which they are met, inputs first.
     """
+    met = set[int]()
     nodes = list[Source | Window | Join]()
     for each in streams:
-        nodes += _nodes(each)
-    nodes = [node for nth, node in enumerate(nodes) if node not in nodes[:nth]]
+        for node in _nodes(each, met):
+            if node not in nodes:  # the same source may begin two streams
+                nodes.append(node)
     sources = [node for node in nodes if isinstance(node, Source)]
     operators = [node for node in nodes if not isinstance(node, Source)]
     return Pipeline(name=name, sources=sources, operators=operators, **parts)
 
 
-def _nodes(of: Stream) -> Iterator[Source | Window | Join]:
-    for each in of.inputs:
-        yield from _nodes(each)
-    yield of.node
+def _nodes(of: Stream, met: set[int]) -> Sequence[Source | Window | Join]:
+    """What a stream is made of, without what was met by its `id`."""
+    if id(of) in met:
+        return ()
+    met.add(id(of))
+    behind = [node for each in of.inputs for node in _nodes(each, met)]
+    return [*behind, of.node]

@@ -132,3 +132,11 @@ def test_a_condition_in_front_of_a_join_is_refused() -> None:
     rows = stream(CLICKS).where("a")
     (problem,) = problems_of(lambda: rows.join(stream(ORDERS), on="user", time_window_ms=5))
     assert problem.expected == "no where for a join: it has two inputs"
+
+
+def test_a_stream_that_is_joined_with_itself_again_and_again_is_walked_once() -> None:
+    rows = stream(CLICKS)
+    for nth in range(40):
+        rows = rows.join(rows, id=f"pairs-{nth}", on="user", time_window_ms=5)
+    made = pipeline_of("shop", rows, target=ASIDE)
+    assert len(made.operators) == 40
