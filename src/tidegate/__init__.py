@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.frontends.fluent import Stream, pipeline_of, stream
 from tidegate.frontends.python import pipeline, run_streaming_pipeline
 from tidegate.frontends.toml import PipelineFile, load_pipeline
 from tidegate.pipeline import (
@@ -42,6 +43,7 @@ __all__ = [
     "RunSettings",
     "Source",
     "StateStore",
+    "Stream",
     "Target",
     "TidegateError",
     "Watermark",
@@ -50,7 +52,9 @@ __all__ = [
     "memory_stream",
     "memory_table",
     "pipeline",
+    "pipeline_of",
     "run_streaming_pipeline",
+    "stream",
     "windows_of",
 ]
 

@@ -109,7 +109,7 @@ def test_every_choice_is_explained(key: str, choices: Iterable[str]) -> None:
 
 
 def test_there_are_files_to_load() -> None:
-    assert len(EXAMPLES) == TOML.count("```toml") == 2
+    assert len(EXAMPLES) == TOML.count("```toml") == 3
 
 
 @pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: text.split('"')[1])

@@ -25,6 +25,7 @@ from tidegate.pipeline import (
 )
 from tidegate.pipeline.fingerprint import aggregate_packages
 from tidegate.pipeline.masking import listed
+from tidegate.pipeline.operators import kind_of
 from tidegate.pipeline.paths import located
 from tidegate.state.protocol import Depot
 from tidegate.targets import open_target
@@ -96,6 +97,12 @@ def plan_of(pipeline: Pipeline, found: Found, traits: Mapping[str, Traits] | Non
         hint = "run them as two pipelines: the second reads what the first writes"
         found_text = f"{len(pipeline.operators)} operators"
         raise ConfigError([Problem("operators", found_text, "one, in this version", hint)])
+    (operator,) = pipeline.operators
+    if given := [k for k in kind_of(operator).reading(operator).given() if k != "event_time"]:
+        found_text, hint = listed(given, "and"), "say it in the transform of the source"
+        expected = "nothing in front of a window, in this version"
+        problem = Problem(f"operators[0].{given[0]}", found_text, expected, hint)
+        raise ConfigError(pipeline.as_written([problem]))
     if pipeline.state_store.on_state_cap == "shed":
         hint = "on_state_cap='stop'"
         problem = Problem("state_store.on_state_cap", "'shed'", "'stop', in this version", hint)

@@ -2,8 +2,9 @@
 
     text -> [form] -> data -> [environment] -> [layout of a file] -> Pipeline and RunSettings
 
-A file differs from the keywords of `Pipeline` in little: windows and joins stand under
-`transform`, with the SQL of the only source if one likes, and `run` has the settings of a run.
+A file differs from the keywords of `Pipeline` in little: a window or join stands under
+`transform`, with the SQL of the only source if one likes, several are `[[operators]]`, and `run`
+has the settings of a run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 TRANSFORM: Final = "transform"
 RUN: Final = "run"
 UNDER_TRANSFORM: Final = ("window", "join", "operators")
-"""Keys of `Pipeline` that a file has under `transform`."""
+"""Keys of `Pipeline` that a file has under `transform`; `operators` may also stand on top."""
+OPERATORS: Final = "operators"
 _SQL: Final = "sql"
 
 
@@ -73,7 +76,10 @@ def load_pipeline(path: str | Path) -> PipelineFile:
     text = _text_of(path)
     if mistakes := mistakes_in(text):
         raise ConfigError([at_line(path, line, problem) for line, problem in mistakes])
-    in_file = SourceMap(file=path, lines=lines_in(text), worded=in_toml)
+    lines = lines_in(text)
+    operators = OPERATORS if OPERATORS in lines else f"{TRANSFORM}.{OPERATORS}"
+    worded = partial(in_toml, operators=operators)
+    in_file = SourceMap(file=path, lines=lines, worded=worded)
     with in_file.locating():
         pipeline, settings, moved = _loaded(tomllib.loads(text), os.environ)
     source_map = replace(in_file, moved=moved)
@@ -150,6 +156,8 @@ def _unshown(problem: Problem, referring: Referring) -> Problem:
 def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], list[Problem]]:
     """The keywords of `Pipeline`, and `run`; by paths of these, where they are in the file."""
     flat, moved = dict(data), {name: f"{TRANSFORM}.{name}" for name in UNDER_TRANSFORM}
+    if OPERATORS in data:
+        del moved[OPERATORS]
     unknown = [name for name in data if name not in TOP_KEYS]
     problems = [_unknown_on_top(name) for name in unknown]
     for name in unknown:
@@ -163,8 +171,11 @@ def _flattened(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str],
         if key not in known:
             problem = unknown_key(str(key), known, TRANSFORM)
             problems.append(replace(problem, at=f"{TRANSFORM}.{key}"))
+    if OPERATORS in flat and OPERATORS in transform:
+        found, hint = "operators on top as well", "put them all into [[operators]]"
+        problems.append(Problem(f"{TRANSFORM}.{OPERATORS}", found, "one of the two", hint))
     for name in UNDER_TRANSFORM:
-        if name in transform:
+        if name in transform and name not in flat:
             flat[name] = transform[name]
     if _SQL in transform:
         problems += _put_sql(flat, moved, transform[_SQL])
@@ -176,6 +187,7 @@ TOP_KEYS: Final = (
     "sources",
     TRANSFORM,
     "target",
+    OPERATORS,
     "state_store",
     "watermark",
     "late",
@@ -189,7 +201,7 @@ def _unknown_on_top(name: str) -> Problem:
     """A key that no file has outside of tables; windows and joins are looked for there, too."""
     problem = unknown_key(name, TOP_KEYS, "a pipeline file")
     meant = nearest(name, (*UNDER_TRANSFORM, *TOP_KEYS))
-    if meant in UNDER_TRANSFORM:
+    if meant in UNDER_TRANSFORM and meant not in TOP_KEYS:
         return replace(problem, hint=f"write [transform.{meant}]")
     return problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tidegate.frontends.toml import RUN, TOP_KEYS, TRANSFORM, UNDER_TRANSFORM
+from tidegate.frontends.toml import OPERATORS, RUN, TOP_KEYS, TRANSFORM, UNDER_TRANSFORM
 from tidegate.pipeline import Pipeline, RunSettings
 
 _REFERENCE: Final = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"}
@@ -17,6 +17,7 @@ def toml_schema() -> dict[str, Any]:
     properties = schema["properties"]
     run = RunSettings.model_json_schema()
     schema["$defs"] |= run.pop("$defs", {})
+    operators = properties["operators"]
     transform = {name: properties.pop(name) for name in UNDER_TRANSFORM}
     sql = {"type": "string", "description": "A stateless SELECT over `source`: its transform."}
     properties[TRANSFORM] = {
@@ -24,11 +25,12 @@ def toml_schema() -> dict[str, Any]:
         "description": "What is computed: a window or a join, and SQL in front of it.",
         "properties": {**transform, "sql": sql},
         "additionalProperties": False,
-        "anyOf": schema.pop("anyOf"),
     }
+    properties[OPERATORS] = operators
+    computed = {"properties": {TRANSFORM: {"anyOf": schema.pop("anyOf")}}, "required": [TRANSFORM]}
+    schema["anyOf"] = [computed, {"required": [OPERATORS]}]
     properties[RUN] = {**run, "description": "How it is run; options of the command win."}
     schema["properties"] = {name: properties[name] for name in TOP_KEYS}
-    schema["required"] = [*schema["required"], TRANSFORM]
     described = {
         "title": "Tidegate pipeline",
         "description": "A pipeline of Tidegate. ${NAME} and ${NAME:-default} in texts are taken "

@@ -62,20 +62,27 @@ _CHANGES: Final[Sequence[tuple[re.Pattern[str], _Change]]] = (
         re.compile(rf"(?<=^one of the keys of )({'|'.join(_OWNERS)})\b"),
         lambda found: _OWNERS[found[1]],
     ),
-    (re.compile(r"(?<=, as at )operators\["), "transform.operators["),
     (
         re.compile(r"^put the \w+ into operators, or remove .*"),
-        lambda found: re.sub(r"\b(join|operators)\b(?! into)", r"transform.\1", found[0]),
+        lambda found: re.sub(r"\bjoin\b(?! into)", "transform.join", found[0]),
     ),
     (re.compile(r"^a mapping$"), "a table"),
     (re.compile(r"^a mapping to a Target$"), "a table of tables"),
 )
 
 
-def in_toml(problem: Problem) -> Problem:
-    """A problem as somebody says it who reads a TOML file."""
+_OPERATORS: Final = re.compile(r"(?<=, as at )operators(?=\[)|^put the \w+ into operators, .*")
+"""Says where operators are listed, which is one of two places of a file."""
+
+
+def in_toml(problem: Problem, operators: str = "operators") -> Problem:
+    """A problem as somebody says it who reads a TOML file, which has its operators there."""
     found = _QUOTED_OR_TRUTH.sub(_truth, problem.found)
-    return replace(problem, found=found, expected=_told(problem.expected), hint=_told(problem.hint))
+    expected, hint = (
+        _OPERATORS.sub(lambda part: re.sub(r"\boperators\b", operators, part[0]), _told(text))
+        for text in (problem.expected, problem.hint)
+    )
+    return replace(problem, found=found, expected=expected, hint=hint)
 
 
 def _truth(part: re.Match[str]) -> str:

@@ -53,14 +53,23 @@ class BoundWindow:
     @property
     def output_schema(self) -> Mapping[str, DataType]:
         """The columns of a result row, in order."""
-        schema = {**self.keys, "window_start": TIMESTAMP, "window_end": TIMESTAMP}
-        if self.window.kind == "session":
-            schema["session_id"] = LONG
-        schema |= {each.aggregation.output_name: each.result_type for each in self.aggregations}
-        schema["revision"] = LONG
+        schema = {**self._of_window("window_start", "window_end"), "revision": LONG}
         if sending_of(self.window).as_changes:
             schema["op"] = STRING
         return schema
+
+    @property
+    def handed_on(self) -> Mapping[str, DataType]:
+        """The columns that operators see which read it; `window_time` is there for them alone."""
+        return self._of_window("window_start", "window_end", "window_time")
+
+    def _of_window(self, *bounds: str) -> dict[str, DataType]:
+        schema = {**self.keys, **dict.fromkeys(bounds, TIMESTAMP)}
+        if self.window.kind == "session":
+            schema["session_id"] = LONG
+        return schema | {
+            each.aggregation.output_name: each.result_type for each in self.aggregations
+        }
 
 
 def bind(window: Window, columns: Columns) -> BoundWindow:
@@ -102,6 +111,14 @@ def _with_original_time(window: Window, columns: Columns) -> Columns:
 def column_type(written: str | DataType) -> DataType:
     """The type of a column, however it was given."""
     return DataType.parse(written) if isinstance(written, str) else written
+
+
+def known_type(written: str | DataType) -> DataType | None:
+    """The type of a column; None for one whose values cannot be kept or computed with."""
+    try:
+        return column_type(written)
+    except ConfigError:
+        return None
 
 
 def bound_aggregation(aggregation: Aggregation, columns: Columns) -> BoundAggregation:

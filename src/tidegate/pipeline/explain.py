@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidegate.pipeline.graph import bound_operators, inputs_of, sinks_of
+from tidegate.pipeline.explain_graph import graph_lines
+from tidegate.pipeline.graph import bound_operators, inputs_of, targets_of
 from tidegate.pipeline.masking import listed, masked
 from tidegate.pipeline.operators import Bound, Operator, kind_of
 from tidegate.pipeline.pipeline_rules import REJECTED
@@ -31,11 +32,13 @@ def explained(pipeline: Pipeline) -> str:
 def sections_of(pipeline: Pipeline) -> list[tuple[str, list[str]]]:
     """What there is to say of a pipeline: titles and lines."""
     bound = bound_operators(pipeline)
+    several = len(pipeline.operators) > 1
     return [
+        *([("graph", graph_lines(pipeline, bound))] if several else []),
         ("sources", [line for each in pipeline.sources for line in _source(pipeline, each)]),
         *((f"operator {each.id}", [*_operator(pipeline, each)]) for each in pipeline.operators),
         ("state", [*_state(pipeline, bound)]),
-        ("target", [_target(pipeline.target)]),
+        ("targets" if several else "target", [*_targets(pipeline)]),
         ("channels", [*_channels(pipeline)]),
         *_outputs(pipeline, bound),
     ]
@@ -112,6 +115,11 @@ def _limits(store: StateStore) -> Iterator[str]:
     yield f"limit: {listed(limits)}; then {then}" if limits else "no limit"
 
 
+def _targets(pipeline: Pipeline) -> Iterator[str]:
+    for name, target in targets_of(pipeline).items():
+        yield f"{name}: {_target(target)}" if len(pipeline.operators) > 1 else _target(target)
+
+
 def _target(target: Target) -> str:
     how = "appends only" if target.appends_only else "replaces and deletes by key"
     return f"{target.format}{_options(target.options)}: {how}"
@@ -125,10 +133,11 @@ def _channels(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _outputs(pipeline: Pipeline, bound: Mapping[str, Bound]) -> Iterator[tuple[str, list[str]]]:
-    for sink in sinks_of(pipeline):
+    for sink in targets_of(pipeline):
         if sink in bound:
+            title = f"output columns of {sink}" if len(pipeline.operators) > 1 else "output columns"
             schema = bound[sink].output_schema
-            yield "output columns", _aligned((name, str(kind)) for name, kind in schema.items())
+            yield title, _aligned((name, str(kind)) for name, kind in schema.items())
 
 
 def _aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -19,11 +19,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.pipeline.aggregate_lookup import identities
-from tidegate.pipeline.binding import Columns
+from tidegate.pipeline.binding import Columns, known_type
 from tidegate.pipeline.formats import PLACES, Format
-from tidegate.pipeline.graph import bound_operators, inputs_of
+from tidegate.pipeline.graph import Flow, columns_of, inputs_of, sinks_of, targets_of
 from tidegate.pipeline.masking import USER_IN_URL, masked, masked_text
-from tidegate.pipeline.operators import Bound, Operator, kind_of
+from tidegate.pipeline.operators import Operator, kind_of
 from tidegate.pipeline.plugins import source_format, target_format
 from tidegate.pipeline.source import Source
 from tidegate.pipeline.target import Target
@@ -43,6 +43,7 @@ MAY_CHANGE: Final = {
     "sources[].columns": "but for the types of the columns that operators read",
     "sources[].options": "but for those that say what is read, see `Format.identity_options`",
     "target.options": "but for those that say where results go, see `Format.identity_options`",
+    "operators[].target.options": "as for the target",
     "channels.*.options": "as for the target",
     "state_store": "state says itself which pipeline it belongs to, wherever it is",
     "operators[].aggregations[].max_distinct": "a bound, not part of the result",
@@ -60,17 +61,19 @@ def canonical(pipeline: Pipeline, columns: Mapping[str, Columns] | None = None) 
     `columns` has the columns of sources as they turned out to be; without it the types
     of undeclared ones are not part of the result.
     """
-    inputs, bound = inputs_of(pipeline), bound_operators(pipeline, columns)
+    inputs, flow = inputs_of(pipeline), columns_of(pipeline, columns)
+    targets, last = dict(targets_of(pipeline)), sinks_of(pipeline)[-1]
+    target = _target(targets.pop(last))
+    operators = {each.id: _operator(each, inputs[each.id], flow) for each in pipeline.operators}
+    for name, each in targets.items():
+        operators[name]["target"] = _target(each)
     return {
         "version": VERSION,
         "name": pipeline.name,
         "sources": {each.name: _source(each) for each in pipeline.sources},
         "source_order": [each.name for each in pipeline.sources],
-        "operators": {
-            each.id: _operator(each, inputs[each.id], bound.get(each.id))
-            for each in pipeline.operators
-        },
-        "target": _target(pipeline.target),
+        "operators": operators,
+        "target": target,
         "channels": {name: _target(each) for name, each in pipeline.channels.items()},
     }
 
@@ -123,11 +126,18 @@ def _target(target: Target) -> dict[str, Any]:
     return {"format": target.format, "mode": target.mode, **identity}
 
 
-def _operator(operator: Operator, inputs: tuple[str, ...], bound: Bound | None) -> dict[str, Any]:
-    fields = kind_of(operator).fingerprint(operator, inputs, bound)
+def _operator(operator: Operator, inputs: tuple[str, ...], flow: Flow) -> dict[str, Any]:
+    kind = kind_of(operator)
+    fields = kind.fingerprint(operator, inputs, flow.bound.get(operator.id))
+    if operator.id in flow.seen and (read := kind.reading(operator).columns_read()):
+        handed_on = flow.handed_on[inputs[0]]
+        fields[TYPES_IN_FRONT] = {name: str(known_type(handed_on[name])) for name in read}
     packages = aggregate_packages(operator)
     return {**fields, PACKAGES: packages} if packages else fields
 
+
+TYPES_IN_FRONT: Final = "input_types"
+"""The key of an operator under which the types stand that its `where` and `select` read."""
 
 PACKAGES: Final = "aggregate_packages"
 """The key of an operator under which the packages of its aggregates stand."""

@@ -15,7 +15,8 @@ from tidegate.eventtime import us_of_ms
 from tidegate.pipeline import join_rules
 from tidegate.pipeline.fieldtypes import DurationMs, Name, Names, OffsetMs, PositiveMs
 from tidegate.pipeline.names import PlainName
-from tidegate.pipeline.validation import Rule, Value
+from tidegate.pipeline.target import Target
+from tidegate.pipeline.validation import Rule, SpelledOut, Value
 from tidegate.pipeline.window import Aggregation
 
 JoinKind = Literal["interval", "tumbling_tumbling", "tumbling_sliding", "session_session"]
@@ -32,9 +33,9 @@ class Join(Value):
     """
 
     left: Name
-    """The source on the left."""
+    """The source or operator on the left."""
     right: Name
-    """The source on the right; it may be the same one."""
+    """The source or operator on the right; it may be the same one."""
     on: Names
     """The key columns, one name or several, of both sides; NULL equals nothing."""
     kind: JoinKind = "interval"
@@ -100,8 +101,17 @@ class Join(Value):
     """More rows of one key and side waiting than this stop the pipeline."""
     id: PlainName = "join"
     """The name of this operator; its state is kept under it."""
+    target: Target | None = None
+    """Where its results go; the pipeline's target is that of the last operator."""
 
     rules: ClassVar[tuple[Rule, ...]] = join_rules.JOIN
+
+    @classmethod
+    def spelled_out(cls, data: Mapping[str, Any]) -> SpelledOut:
+        """Refuse what only an operator with one input can say."""
+        refused = tuple(join_rules.of_one_input(data))
+        wrong = [each.at for each in refused]
+        return SpelledOut({k: v for k, v in data.items() if k not in wrong}, problems=refused)
 
     @classmethod
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:

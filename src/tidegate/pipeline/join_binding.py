@@ -8,7 +8,13 @@ from typing import Final
 
 from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline.aggregate_lookup import aggregate_result
-from tidegate.pipeline.binding import BoundAggregation, Columns, bound_aggregation, column_type
+from tidegate.pipeline.binding import (
+    BoundAggregation,
+    Columns,
+    bound_aggregation,
+    column_type,
+    known_type,
+)
 from tidegate.pipeline.datatypes import LONG, STRING, TIMESTAMP, DataType
 from tidegate.pipeline.expressions import columns as columns_of
 from tidegate.pipeline.fieldtypes import FrozenMapping
@@ -66,6 +72,11 @@ class BoundJoin:
             return schema | {"left_event_ts": TIMESTAMP, "match_ts": TIMESTAMP, "pair_id": STRING}
         schema |= {"left_event_ts": TIMESTAMP, "right_event_ts": TIMESTAMP}
         return schema | {"match_ts": TIMESTAMP, "pair_id": STRING}
+
+    @property
+    def handed_on(self) -> Mapping[str, DataType]:
+        """The columns that operators see which read it."""
+        return {name: kind for name, kind in self.output_schema.items() if name != "pair_id"}
 
     def shown_values(self) -> Iterator[tuple[str, DataType]]:
         """The columns that are no keys, as results call them."""
@@ -171,7 +182,7 @@ def _key_problems(
                 hint = did_you_mean(name, columns, f"columns are {', '.join(columns)}")
                 yield Problem(at, shown(name), f"a column of {whose}", hint)
             else:
-                types.append(_type_or_none(columns[name]))
+                types.append(known_type(columns[name]))
         if len(types) < len(inputs):
             continue
         if types[0] != types[1]:
@@ -209,7 +220,7 @@ def _type_problems(text: str, inputs: tuple[Columns, Columns]) -> Iterator[Probl
     """What cannot be compared or computed, unless types are unknown, which is said elsewhere."""
     scope: dict[str, dict[str, DataType]] = {}
     for side, columns in zip(SIDES, inputs, strict=True):
-        types = {name: _type_or_none(kind) for name, kind in columns.items()}
+        types = {name: known_type(kind) for name, kind in columns.items()}
         scope[side] = {name: kind for name, kind in types.items() if kind is not None}
     if all(each.name in scope[each.qualifier] for each in columns_of(parsed_condition(text))):
         try:
@@ -233,7 +244,7 @@ def _value_problems(
     for side, columns, whose in zip(SIDES, inputs, of, strict=True):
         for name in _carried(join, side, columns):
             kind = columns[name]
-            if _type_or_none(kind) is None:
+            if known_type(kind) is None:
                 found = f"{shown(name)} of {whose}, of type {kind}"
                 hint = "leave it out, or take it apart, in the transform of the source"
                 yield Problem(side, found, "columns of types that can be kept", hint)
@@ -250,10 +261,3 @@ def _name_problems(bound: BoundJoin) -> Iterator[Problem]:
             hint = "rename the column in the transform of its source, or change the prefixes"
             yield Problem("left_prefix", f"a column {shown(name)}", expected, hint)
         taken.add(name.casefold())
-
-
-def _type_or_none(written: str | DataType) -> DataType | None:
-    try:
-        return column_type(written)
-    except ConfigError:
-        return None

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidegate.errors import Problem
 from tidegate.pipeline.binding import Columns
+from tidegate.pipeline.edges import Reading
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.join_binding import SIDES, BoundJoin, bind_join, check_join_columns
 from tidegate.pipeline.sizing import bytes_per_row
@@ -32,6 +33,21 @@ def late_policies(join: Join) -> list[str]:
     return [join.late_data_of(side) for side in SIDES]
 
 
+def reading(_: Join) -> Reading:
+    """How it reads its inputs: as they are."""
+    return Reading()
+
+
+def corrects_itself(_: Join) -> bool:
+    """What it sent stays: each pair comes once."""
+    return False
+
+
+def not_reversible(_: Join) -> Iterator[tuple[str, str]]:
+    """What of it cannot take rows back: each its path, and what it is."""
+    yield "", "a join"
+
+
 def column_problems(join: Join, inputs: Mapping[str, Columns]) -> Sequence[Problem]:
     """What it reads and its inputs do not have, or have in types that do not fit."""
     of = [f"{join.left!r}", f"{join.right!r}"]
@@ -45,8 +61,8 @@ def bind_sides(join: Join, inputs: Mapping[str, Columns]) -> BoundJoin:
 
 def fingerprint(join: Join, _: Sequence[str], bound: BoundJoin | None) -> dict[str, Any]:
     """Everything that its state and output depend on, as JSON."""
-    left_out = {"id", "max_state_rows_per_key", "left_aggregations", "right_aggregations"}
-    fields = given(join, leave_out=left_out)
+    left_out = {"id", "target", "max_state_rows_per_key"}
+    fields = given(join, leave_out={*left_out, "left_aggregations", "right_aggregations"})
     for side in ("left_aggregations", "right_aggregations"):
         if own := getattr(join, side):
             fields[side] = [given(each, leave_out=BOUNDS) for each in own]

@@ -5,7 +5,7 @@ Rules see the fields alone, of a join that may not come to be: what they share w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tidegate.errors import ConfigError, Problem
@@ -52,6 +52,20 @@ _NEEDED: Final = {
         ("max_session_duration_ms", "86_400_000 ends a session after a day at the latest"),
     ),
 }
+
+
+_OF_ONE_INPUT: Final = {
+    "where": "say it in condition, over left.column and right.column, or filter in the sources",
+    "select": "a join hands on the columns of both sides; an operator that reads it may select",
+    "event_time": "both sides are read by their event time",
+}
+
+
+def of_one_input(data: Mapping[str, object]) -> Problems:
+    """Keys that stand in front of a single input."""
+    for name, hint in _OF_ONE_INPUT.items():
+        if data.get(name) is not None:
+            yield Problem(name, shown(data[name]), f"no {name} for a join: it has two inputs", hint)
 
 
 def something_is_compared(join: Join) -> Problems:

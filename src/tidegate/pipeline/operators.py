@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from tidegate.errors import Problem
 from tidegate.pipeline import join_kind, window_kind
 from tidegate.pipeline.binding import BoundWindow, Columns
+from tidegate.pipeline.edges import Reading
 from tidegate.pipeline.join import Join, JoinKind
 from tidegate.pipeline.join_binding import BoundJoin
 from tidegate.pipeline.store import StateStore
@@ -41,8 +42,14 @@ class OperatorKind:
     aggregations: Callable[[Any], Sequence[Aggregation]]
     named_inputs: Callable[[Any, str], list[tuple[str, str]]]
     """What it reads, each with the path where it says so; the path of the operator is given."""
+    reading: Callable[[Any], Reading]
+    """What stands between it and its input."""
     late_policies: Callable[[Any], list[str]]
     """By input."""
+    corrects_itself: Callable[[Any], bool]
+    """Whether what it sent may be replaced or taken back later."""
+    not_reversible: Callable[[Any], Iterable[tuple[str, str]]]
+    """What of it cannot take back rows that it has read: each its path, and what it is."""
     column_problems: Callable[[Any, ColumnsByInput], Iterable[Problem]]
     bind: Callable[[Any, ColumnsByInput], Bound]
     """Give it the types of inputs without problems."""
@@ -64,7 +71,10 @@ KINDS: Final = (
         lists_inputs=True,
         aggregations=window_kind.aggregations,
         named_inputs=window_kind.named_inputs,
+        reading=window_kind.reading,
         late_policies=window_kind.late_policies,
+        corrects_itself=window_kind.corrects_itself,
+        not_reversible=window_kind.not_reversible,
         column_problems=window_kind.column_problems,
         bind=window_kind.bind_window,
         fingerprint=window_kind.fingerprint,
@@ -79,7 +89,10 @@ KINDS: Final = (
         lists_inputs=False,
         aggregations=join_kind.aggregations,
         named_inputs=join_kind.named_inputs,
+        reading=join_kind.reading,
         late_policies=join_kind.late_policies,
+        corrects_itself=join_kind.corrects_itself,
+        not_reversible=join_kind.not_reversible,
         column_problems=join_kind.column_problems,
         bind=join_kind.bind_sides,
         fingerprint=join_kind.fingerprint,

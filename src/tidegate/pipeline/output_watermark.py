@@ -53,6 +53,17 @@ def time_columns(operator: Window | Join) -> TimeColumns:
     return _OF_KIND[operator.kind](operator)
 
 
+def why_unreadable(operator: Window | Join) -> str:
+    """Why no operator can read it, as the end of "which ..."; "" where one can."""
+    if time_columns(operator):
+        return ""
+    if operator.allowed_lateness_ms == "unbounded":
+        return "takes late rows for ever"
+    if operator.kind == "interval":
+        return "has an open bound"
+    return f"is of kind {operator.kind}"
+
+
 def _of_fixed(window: Window) -> TimeColumns:
     if window.allowed_lateness_ms == "unbounded":
         return {}

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Field, WrapValidator
 
 from tidegate.errors import InMemoryStateWarning, Problem
 from tidegate.pipeline import pipeline_rules
@@ -15,7 +15,13 @@ from tidegate.pipeline.binding import Columns
 from tidegate.pipeline.explain import explained
 from tidegate.pipeline.fieldtypes import DERIVED, Freeze, nothing
 from tidegate.pipeline.fingerprint import canonical, digest
-from tidegate.pipeline.graph import bound_operators, inputs_of
+from tidegate.pipeline.graph import (
+    bound_operators,
+    inputs_of,
+    sinks_of,
+    sinks_without_target,
+    targets_of,
+)
 from tidegate.pipeline.html import pipeline_html
 from tidegate.pipeline.join import Join
 from tidegate.pipeline.masking import listed
@@ -40,9 +46,9 @@ _IN_MEMORY = (
 )
 
 
-def _window_or_join(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+def _window_or_join(value: Any) -> Any:
     """Take data for the one of the two that has most of its keys."""
-    if isinstance(value, Window | Join):
+    if isinstance(value, Window | Join | Draft):
         return value
     if not isinstance(value, Mapping):
         return Draft([misplaced_value("", value, parts_expected(Window | Join))], {})
@@ -50,7 +56,7 @@ def _window_or_join(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
     return (Window if window >= join else Join).checked(value)
 
 
-_Operator = Annotated[Window | Join, WrapValidator(_window_or_join)]
+_Operator = Annotated[Window | Join, WrapValidator(lambda value, _: _window_or_join(value))]
 
 
 class Pipeline(Value):
@@ -66,8 +72,8 @@ class Pipeline(Value):
     """Where rows come from; their order decides between rows with equal event times."""
     operators: Sequence[_Operator] = ()
     """What is computed, as a graph without cycles; most pipelines have one window or join."""
-    target: Target
-    """Where the results go."""
+    target: Target = DERIVED
+    """Where the results of the last operator go, unless it has a target of its own."""
     channels: Annotated[Mapping[str, Target], *Freeze] = Field(default_factory=nothing)
     """Where other rows go: `late`, or as windows call it, and `rejected`."""
     watermark: Watermark = Watermark()
@@ -85,7 +91,7 @@ class Pipeline(Value):
             *,
             name: str,
             sources: Source | Sequence[Source],
-            target: Target,
+            target: Target | None = None,
             window: Window | None = None,
             join: Join | None = None,
             operators: Sequence[Window | Join] = (),
@@ -114,16 +120,23 @@ class Pipeline(Value):
         if isinstance(full.get("sources"), Source | Mapping):
             full["sources"], written["sources[0]"] = [full["sources"]], "sources"
         problems = [*_short_operator(full, written), *_short_channels(full, written)]
-        return SpelledOut(full, written, tuple(problems))
+        return SpelledOut(full, _inputs_written(full, written) | written, tuple(problems))
 
     @classmethod
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Fill in the embedded store, where no session asks for a decision."""
+        """Fill in the embedded store, where no session asks for a decision, and the target."""
+        done = dict(fields)
         kinds = {each.kind for _, each in readable(fields.get("operators", ()), "kind")}
         sessions = kinds & {"session", "session_session"}
         if fields.get("state_store", "") is None and not sessions:
-            return {**fields, "state_store": StateStore()}
-        return fields
+            done["state_store"] = StateStore()
+        if fields.get("target", "") is None and {"sources", "operators"} <= fields.keys():
+            graph: Any = Draft((), fields)
+            last = sinks_of(graph)[-1:]
+            done["target"] = next(
+                (targets_of(graph)[name] for name in last if not sinks_without_target(graph)), None
+            )
+        return done
 
     def watermark_of(self, source: str) -> Watermark:
         """Give the settings that hold for the source of this name."""
@@ -133,6 +146,10 @@ class Pipeline(Value):
     def inputs(self) -> Mapping[str, tuple[str, ...]]:
         """For each operator id the names of the sources and operators it reads."""
         return inputs_of(self)
+
+    def targets(self) -> Mapping[str, Target]:
+        """For each operator id that writes somewhere the target of its results."""
+        return targets_of(self)
 
     def bound(self, columns: Mapping[str, Columns] | None = None) -> Mapping[str, Bound]:
         """Operators by id with their types, where those are known.
@@ -199,6 +216,8 @@ class Pipeline(Value):
         )
         properties["sources"]["anyOf"] = [source, {"type": properties["sources"].pop("type")}]
         properties["sources"]["anyOf"][1]["items"] = properties["sources"].pop("items")
+        window_keys = schema["$defs"]["Window"]["properties"]
+        window_keys["from"] = {**window_keys["inputs"], "description": "The same as inputs."}
         properties["window"] = {
             **window,
             "description": "Short for operators with this one window.",
@@ -216,7 +235,7 @@ def _engine() -> Any:
     return importlib.import_module("tidegate.spark.running")
 
 
-_MAY_BE_NONE = ("window", "join", "late", "rejected", "state_store")
+_MAY_BE_NONE = ("window", "join", "late", "rejected", "state_store", "target")
 
 
 def _short_operator(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:
@@ -228,10 +247,26 @@ def _short_operator(full: dict[str, Any], written: dict[str, str]) -> list[Probl
         names = [*given, *(["operators"] if full.get("operators") else [])]
         one = "one of the two" if len(names) == 2 else "one of them"
         hint = f"put the {given[0]} into operators, or remove {listed(names[1:], 'and')}"
-        full["operators"] = full.get("operators") or operators
+        full["operators"] = full.get("operators") or [*map(_undecided, operators)]
         return [Problem(given[0], listed(names, "and"), one, hint)]
     full["operators"], written["operators[0]"] = operators, given[0]
     return []
+
+
+def _undecided(operator: Any) -> Draft:
+    """An operator of which only the problems count: it may not be meant to be there at all."""
+    made = _window_or_join(operator)
+    return made if isinstance(made, Draft) else Draft((), {})
+
+
+def _inputs_written(full: Mapping[str, Any], written: Mapping[str, str]) -> dict[str, str]:
+    """Where operators call their inputs `from`."""
+    operators = full.get("operators")
+    return {
+        f"operators[{nth}].inputs": f"{written.get(f'operators[{nth}]', f'operators[{nth}]')}.from"
+        for nth, operator in enumerate(operators if isinstance(operators, list | tuple) else ())
+        if isinstance(operator, Mapping) and "from" in operator
+    }
 
 
 def _short_channels(full: dict[str, Any], written: dict[str, str]) -> list[Problem]:

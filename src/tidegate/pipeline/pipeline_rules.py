@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate.errors import Problem
 from tidegate.pipeline.emit_strategies import EMIT_STRATEGIES, sending_of
-from tidegate.pipeline.graph import columns_of, in_order, inputs_of, sinks_of
+from tidegate.pipeline.graph import targets_of
+from tidegate.pipeline.graph_rules import GRAPH, columns_fit
 from tidegate.pipeline.masking import listed, masked_text, shown
 from tidegate.pipeline.names import EXPECTED, is_plain, plain_name
-from tidegate.pipeline.operators import find_kind, kind_of
-from tidegate.pipeline.paths import located
+from tidegate.pipeline.operators import kind_of
 from tidegate.pipeline.topics import option_that_reads
 from tidegate.pipeline.validation import readable
 from tidegate.pipeline.window import Window
@@ -69,43 +69,6 @@ def names_differ(pipeline: Pipeline) -> Problems:
         first.setdefault(name, at)
 
 
-def inputs_are_known(pipeline: Pipeline) -> Problems:
-    """Operators read sources and operators of this pipeline."""
-    names = [source.name for source in pipeline.sources]
-    names += [operator.id for operator in pipeline.operators]
-    for place, operator in readable(pipeline.operators, "inputs"):
-        for at, name in kind_of(operator).named_inputs(operator, f"operators[{place}]"):
-            if name not in names:
-                hint = did_you_mean(name, names, f"there are {listed(names, 'and')}")
-                yield Problem(
-                    at, shown(name), "the name of a source or the id of an operator", hint
-                )
-
-
-def nothing_reads_itself(pipeline: Pipeline) -> Problems:
-    """Rows flow one way."""
-    inputs = inputs_of(pipeline)
-    fine = {*in_order(inputs), *(source.name for source in pipeline.sources)}
-    for place, operator in readable(pipeline.operators, "id"):
-        if operator.id in inputs and operator.id not in fine:
-            found = f"{shown(operator.id)}, whose rows come back to it or to what it reads"
-            hint = "take one of the operators of the circle out of the inputs of another"
-            yield Problem(f"operators[{place}].inputs", found, "inputs without a circle", hint)
-
-
-def every_source_is_read(pipeline: Pipeline) -> Problems:
-    """Nobody configures a source for nothing."""
-    inputs = inputs_of(pipeline)
-    if not inputs or any(operator.id not in inputs for operator in pipeline.operators):
-        return
-    read = {name for names in inputs.values() for name in names}
-    for place, source in readable(pipeline.sources, "name"):
-        if source.name not in read:
-            found = f"{shown(source.name)}, which no operator reads"
-            hint = "add it to the inputs of an operator, or remove it"
-            yield Problem(f"sources[{place}].name", found, "a source that is read", hint)
-
-
 def sessions_have_a_store(pipeline: Pipeline) -> Problems:
     """Sessions live for long: where they do is a decision."""
     if pipeline.state_store is None:
@@ -115,12 +78,13 @@ def sessions_have_a_store(pipeline: Pipeline) -> Problems:
 
 def target_takes_emit(pipeline: Pipeline) -> Problems:
     """Only what is sent once, or as a changelog, goes where rows cannot be taken back."""
-    if pipeline.target.mode != "append":
-        return
-    sinks = sinks_of(pipeline)
+    targets = targets_of(pipeline)
     for place, operator in _windows(pipeline, "id", "emit", "late_data"):
-        if operator.id in sinks and not sending_of(operator).append_only:
-            yield _refused_emit(f"operators[{place}].emit", operator, pipeline.target.format)
+        target = targets.get(operator.id)
+        if target is None or not [*readable([target], "mode", "format")]:
+            continue
+        if target.mode == "append" and not sending_of(operator).append_only:
+            yield _refused_emit(f"operators[{place}].emit", operator, target.format)
 
 
 def late_rows_have_a_channel(pipeline: Pipeline) -> Problems:
@@ -158,24 +122,18 @@ def channels_are_used(pipeline: Pipeline) -> Problems:
 
 def nothing_sent_is_read(pipeline: Pipeline) -> Problems:
     """What goes out of a pipeline does not come back: it would go round for ever."""
-    places = ["target", *(f"channels.{name}" for name in pipeline.channels)]
-    targets = [pipeline.target, *pipeline.channels.values()]
+    targets: dict[str, Target | None] = {"target": pipeline.target}
+    targets |= {f"channels.{name}": each for name, each in pipeline.channels.items()}
+    for place, operator in readable(pipeline.operators, "target"):
+        own = operator.target if operator.target != pipeline.target else None
+        targets[f"operators[{place}].target"] = own
     sources = [*readable(pipeline.sources, "name", "format", "options")]
-    for nth, target in readable(targets, "format", "options"):
+    for at, target in targets.items():
+        if target is None or not [*readable([target], "format", "options")]:
+            continue
         for _, source in sources:
             if (option := option_that_reads(source, target)) is not None:
-                yield _read_again(f"{places[nth]}.options.topic", target, source, option)
-
-
-def columns_fit(pipeline: Pipeline) -> Problems:
-    """Where sources declare their columns, operators read what is there."""
-    columns, inputs = columns_of(pipeline), inputs_of(pipeline)
-    for place, operator in readable(pipeline.operators, "id", "inputs"):
-        names = inputs.get(operator.id, ())
-        read = {name: columns[name] for name in names if name in columns}
-        kind = find_kind(operator)
-        if kind is not None and len(read) == len(names):
-            yield from located(kind.column_problems(operator, read), f"operators[{place}]")
+                yield _read_again(f"{at}.options.topic", target, source, option)
 
 
 PIPELINE: Final = (
@@ -183,9 +141,7 @@ PIPELINE: Final = (
     something_is_computed,
     names_are_plain,
     names_differ,
-    inputs_are_known,
-    nothing_reads_itself,
-    every_source_is_read,
+    *GRAPH,
     sessions_have_a_store,
     target_takes_emit,
     late_rows_have_a_channel,

@@ -11,14 +11,25 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from tidegate.errors import Problem
 from tidegate.eventtime import FOREVER, us_of_ms
 from tidegate.pipeline import window_rules
 from tidegate.pipeline.aggregate_lookup import AggregationKind, spec_of
 from tidegate.pipeline.aggregates import AggregateSpec
+from tidegate.pipeline.edge_rules import EDGE
 from tidegate.pipeline.emit_strategies import Emit, LateData
-from tidegate.pipeline.fieldtypes import DERIVED, DurationMs, Name, Names, OffsetMs, PositiveMs
+from tidegate.pipeline.fieldtypes import (
+    DERIVED,
+    DurationMs,
+    Freeze,
+    Name,
+    Names,
+    OffsetMs,
+    PositiveMs,
+)
 from tidegate.pipeline.names import PlainName
-from tidegate.pipeline.validation import Rule, Value
+from tidegate.pipeline.target import Target
+from tidegate.pipeline.validation import Rule, SpelledOut, Value
 
 WindowKind = Literal["session", "tumbling", "hopping"]
 
@@ -101,8 +112,27 @@ class Window(Value):
     """The name of this operator; its state is kept under it."""
     inputs: Names = ()
     """Sources and operators it reads; by default all sources, or the operator listed before it."""
+    where: Name | None = None
+    """SQL over the columns of its input: only rows for which it is true are read."""
+    select: Annotated[Mapping[str, Name], *Freeze] | None = None
+    """SQL by name: instead of the columns of its input, these and the event time are read."""
+    event_time: Name | None = None
+    """The time column of an operator that it reads; by default `window_time` or `match_ts`."""
+    target: Target | None = None
+    """Where its results go; the pipeline's target is that of the last operator."""
 
-    rules: ClassVar[tuple[Rule, ...]] = window_rules.WINDOW
+    rules: ClassVar[tuple[Rule, ...]] = (*window_rules.WINDOW, *EDGE)
+
+    @classmethod
+    def spelled_out(cls, data: Mapping[str, Any]) -> SpelledOut:
+        """`from` is another word for `inputs`."""
+        if "from" not in data:
+            return SpelledOut(data)
+        full = {name: value for name, value in data.items() if name != "from"}
+        if full.get("inputs"):
+            problem = Problem("from", "from and inputs", "one of the two", "remove one of them")
+            return SpelledOut(full, problems=(problem,))
+        return SpelledOut({**full, "inputs": data["from"]}, {"inputs": "from"})
 
     @classmethod
     def completed(cls, fields: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from tidegate.errors import Problem
 from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.aggregates import OPTIONS
 from tidegate.pipeline.binding import BoundWindow, Columns, bind, check_columns, columns_used
+from tidegate.pipeline.edges import Reading
 from tidegate.pipeline.emit_strategies import sending_of
 from tidegate.pipeline.masking import listed, shown
 from tidegate.pipeline.sizing import bytes_per_window, growing_parts
@@ -37,12 +38,33 @@ def late_policies(window: Window) -> list[str]:
     return [window.late_data]
 
 
+def reading(window: Window) -> Reading:
+    """How it reads its input."""
+    return Reading(where=window.where, select=window.select, event_time=window.event_time)
+
+
+def corrects_itself(window: Window) -> bool:
+    """Whether what it sent may be replaced or taken back later."""
+    return sending_of(window).corrects_itself
+
+
+def not_reversible(window: Window) -> Iterator[tuple[str, str]]:
+    """What of it cannot take rows back: each its path, and what it is."""
+    if window.kind == "session":
+        yield "", "a session"
+        return
+    for place, each in enumerate(window.aggregations):
+        if not spec_of(each.kind).reversible:
+            yield f"aggregations[{place}].kind", each.kind
+
+
 def column_problems(window: Window, inputs: Mapping[str, Columns]) -> Sequence[Problem]:
     """What it reads and its inputs do not have, or have in different types."""
+    selected = " that select keeps" if window.select is not None else ""
     problems = [
         problem
         for name, columns in inputs.items()
-        for problem in check_columns(window, columns, of=f"{name!r}")
+        for problem in check_columns(window, columns, of=f"{name!r}{selected}")
     ]
     return [*dict.fromkeys(problems), *_disagreements(window, inputs)]
 
@@ -67,7 +89,7 @@ def fingerprint(
     window: Window, inputs: tuple[str, ...], bound: BoundWindow | None
 ) -> dict[str, Any]:
     """Everything that its state and output depend on, as JSON."""
-    fields = given(window, leave_out={"id", "inputs", "group_by", "aggregations"})
+    fields = given(window, leave_out={"id", "inputs", "group_by", "aggregations", "target"})
     aggregations = {
         each.output_name: given(each, leave_out={"output_name", *BOUNDS})
         for each in window.aggregations
@@ -99,6 +121,10 @@ def restored(name: str, fields: Mapping[str, Any]) -> tuple[Window, dict[str, Co
 
 def lines(window: Window) -> Iterator[str]:
     """What it does, for people."""
+    if window.where is not None:
+        yield f"where     {' '.join(window.where.split())}"
+    for place, (name, text) in enumerate((window.select or {}).items()):
+        yield f"{'' if place else 'selects':<9} {name} = {' '.join(text.split())}"
     yield f"windows   {_windows(window)}"
     yield f"keys      {', '.join(window.group_by) or 'none: one group for all rows'}"
     names = [each.output_name for each in window.aggregations]

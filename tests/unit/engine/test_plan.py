@@ -9,6 +9,7 @@ import pytest
 from tidegate import Aggregation, Join, Pipeline, Source, StateStore, Target, Window
 from tidegate.engine.inputs import Traits
 from tidegate.engine.plan import job_context, plan_of
+from tidegate.errors import ConfigError
 from tidegate.pipeline.formats import KAFKA_COLUMNS
 from tidegate.tasks.orders import SourceOrder
 
@@ -86,3 +87,11 @@ def test_a_row_may_be_a_day_ahead_of_the_clock_unless_said_otherwise(
     """One that arrives is ahead of a clock that was set back."""
     (order,) = planned(window(), **parts)
     assert order.max_future_skew_us == skew_us
+
+
+@pytest.mark.parametrize("key", [{"where": "more > 1"}, {"select": {"page": "user"}}], ids=str)
+def test_what_stands_in_front_of_an_operator_is_not_run_as_if_it_were_not_there(
+    key: dict[str, Any],
+) -> None:
+    with pytest.raises(ConfigError, match="nothing in front of a window"):
+        planned(window().model_copy(update={"group_by": (), **key}))

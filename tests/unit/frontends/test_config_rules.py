@@ -211,7 +211,8 @@ def _path_in(folder: Path) -> Path:
 # --- all of them ---
 
 PYTHON = (
-    r"\b[A-Z]\w+\(|\bTrue\b|\bFalse\b|<class|keys of [A-Z]|(as at|into|remove) (operators|join)\b"
+    r"\b[A-Z][a-z]\w*\(|\bTrue\b|\bFalse\b|<class|keys of [A-Z]"
+    r"|(as at|into|remove) (operators|join)\b"
 )
 """Words that mean nothing in TOML."""
 

@@ -153,6 +153,98 @@ def test_sql_under_transform_needs_one_source(tmp_path: Path) -> None:
     assert problem.found == "2 sources"
 
 
+GRAPH = """\
+name = "shop"
+
+[[sources]]
+name = "clicks"
+format = "memory"
+event_time = "ts"
+
+[[operators]]
+id = "visits"
+from = "clicks"
+kind = "session"
+gap_ms = 30_000
+max_session_duration_ms = 86_400_000
+group_by = "user"
+aggregations = [{kind = "count", output_name = "n"}]
+target = {format = "memory", options = {name = "visits"}}
+
+[[operators]]
+id = "hours"
+from = ["visits"]
+where = "n > 1"
+select = {clicks = "n"}
+event_time = "window_start"
+kind = "tumbling"
+width_ms = 3_600_000
+aggregations = [{kind = "sum", input_column = "clicks"}]
+
+[operators.target]
+format = "memory"
+
+[state_store]
+"""
+
+
+def test_operators_stand_on_top_one_by_one(tmp_path: Path) -> None:
+    count = Aggregation(kind="count", output_name="n")
+    clicks = Aggregation(kind="sum", input_column="clicks")
+    minute, day = 60_000, 86_400_000
+    assert loaded(tmp_path, GRAPH) == Pipeline(
+        name="shop",
+        sources=Source(name="clicks", format="memory", event_time="ts"),
+        operators=[
+            Window(
+                id="visits",
+                inputs="clicks",
+                kind="session",
+                gap_ms=minute // 2,
+                max_session_duration_ms=day,
+                group_by="user",
+                aggregations=[count],
+                target=Target(format="memory", options={"name": "visits"}),
+            ),
+            Window(
+                id="hours",
+                inputs="visits",
+                where="n > 1",
+                select={"clicks": "n"},
+                event_time="window_start",
+                kind="tumbling",
+                width_ms=60 * minute,
+                aggregations=[clicks],
+                target=Target(format="memory"),
+            ),
+        ],
+        state_store=StateStore(),
+    )
+
+
+def test_operators_may_stand_under_transform(tmp_path: Path) -> None:
+    under = GRAPH.replace("[[operators]]", "[[transform.operators]]")
+    under = under.replace("[operators.target]", "[transform.operators.target]")
+    assert loaded(tmp_path, under) == loaded(tmp_path, GRAPH)
+
+
+def test_mistakes_in_operators_on_top_have_their_lines(tmp_path: Path) -> None:
+    text = GRAPH.replace('"clicks"\nkind', '"cliks"\nkind').replace('"hours"', '"visits"')
+    found = problems(tmp_path, text.replace('event_time = "window_start"', 'event_tme = "x"'))
+    assert [(each.at.partition("toml:")[2], each.expected.partition(":")[0]) for each in found] == [
+        ("4: sources[0].name", "a source that is read"),
+        ("10: operators[0].from[0]", "the name of a source or the id of an operator"),
+        ("19: operators[1].id", "a name not used before, as at operators[0].id"),
+        ("23: operators[1].event_tme", "one of the keys of a window"),
+    ]
+
+
+def test_operators_stand_in_one_of_two_places(tmp_path: Path) -> None:
+    text = f"{GRAPH}\n[[transform.operators]]\nid = 'x'\n"
+    (problem,) = problems(tmp_path, text)
+    assert problem.found == "operators on top as well"
+
+
 def test_every_mistake_has_its_line(tmp_path: Path) -> None:
     text = (
         SESSIONS.replace('kind = "session"', 'kind = "sessions"')

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.unit.frontends.test_toml import SESSIONS
+from tests.unit.frontends.test_toml import GRAPH, SESSIONS
 from tidegate.frontends.toml_schema import toml_schema
 
 SHIPPED = resources.files("tidegate.frontends")
@@ -30,7 +30,7 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(toml_schema())
 
 
-@pytest.mark.parametrize("text", [SESSIONS, (SHIPPED / "pipeline.toml").read_text()])
+@pytest.mark.parametrize("text", [SESSIONS, GRAPH, (SHIPPED / "pipeline.toml").read_text()])
 def test_a_right_file_is_valid(text: str) -> None:
     assert valid(tomllib.loads(text))
 
@@ -49,6 +49,14 @@ def test_a_right_file_is_valid(text: str) -> None:
 )
 def test_a_wrong_file_is_not(old: str, new: str) -> None:
     assert not valid(tomllib.loads(SESSIONS.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("[[operators]]", "[[operator]]"), ('from = "clicks"', "from = 5"), ("where", "when")],
+)
+def test_a_wrong_graph_is_not(old: str, new: str) -> None:
+    assert not valid(tomllib.loads(GRAPH.replace(old, new)))
 
 
 def test_a_number_and_a_part_of_a_name_may_come_from_the_environment() -> None:

@@ -190,6 +190,77 @@ def test_state_in_memory_says_so() -> None:
     assert "  in memory: a crash loses all of it\n" in _explained(state_store={"kind": "in_memory"})
 
 
+GRAPH = """\
+pipeline visits
+
+graph
+  clicks
+  -> visits        by user; about 76 bytes per key and open window
+                   reads clicks by ts, at its watermark
+                   writes to postgres visits
+     -> hours      without a key; about 68 bytes per key and open window
+                   reads visits by window_start, 1 d 30 s behind its watermark
+                   writes to parquet out
+     -> pairs      by user; about 89 bytes per waiting left row, 65 bytes per right row
+                   reads visits by window_time, 1 us behind its watermark
+                   reads orders by at, at its watermark
+        -> bought  by user; about 76 bytes per key and open window
+                   reads pairs by match_ts, up to 1 min 5 s behind its watermark
+                   writes to memory
+  orders
+  -> pairs         as above
+
+sources
+"""
+
+
+def test_a_graph_is_drawn_in_front() -> None:
+    pairs = {"id": "pairs", "left": "visits", "right": "orders", "on": "user"}
+    panes = {"kind": "tumbling_tumbling", "size_ms": 60_000, "allowed_lateness_ms": 5_000}
+    table = {"table": "visits", "url": "postgresql://ann:hunter2@db/x"}
+    text = _explained(
+        sources=[
+            source(columns={"ts": "timestamp", "user": "long"}),
+            source(
+                name="orders",
+                event_time="at",
+                columns={"at": "timestamp", "user": "long", "n": "long"},
+            ),
+        ],
+        window=UNSET,
+        operators=[
+            session(id="visits", inputs="clicks", target={"format": "postgres", "options": table}),
+            tumbling(
+                id="hours",
+                event_time="window_start",
+                target={"format": "parquet", "options": {"path": "out"}},
+            ),
+            {**pairs, **panes},
+            tumbling(id="bought", inputs="pairs", group_by="user"),
+        ],
+    )
+    assert text.startswith(GRAPH)
+    assert (
+        "targets\n"
+        "  visits: postgres (table='visits', url='postgresql://***@db/x'): "
+        "replaces and deletes by key\n"
+        "  hours: parquet (path='out'): appends only\n"
+        "  bought: memory: replaces and deletes by key\n"
+    ) in text
+    assert "output columns of hours\n" in text
+
+
+def test_what_is_in_front_of_a_window_is_explained() -> None:
+    select = {"user": "user", "n": "amount * 2"}
+    text = _explained(window=session(where="amount >\n 1", select=select))
+    assert (
+        "  where     amount > 1\n"
+        "  selects   user = user\n"
+        "            n = amount * 2\n"
+        "  windows   session"
+    ) in text
+
+
 def test_a_chain_is_explained_operator_by_operator() -> None:
     text = _explained(window=UNSET, operators=[session(id="a"), tumbling(id="b")])
     assert "operator a\n  reads     clicks\n" in text

@@ -119,7 +119,12 @@ def test_a_source_without_a_watermark_has_that_of_the_pipeline() -> None:
 
 
 def test_operators_without_inputs_read_all_sources_or_the_one_before() -> None:
-    operators = [session(id="x"), session(id="y"), session(id="z", inputs=["a", "x"])]
+    aside = {"format": "memory", "options": {"name": "aside"}}
+    operators = [
+        session(id="x"),
+        session(id="y", target=aside),
+        session(id="z", inputs=["a", "x"]),
+    ]
     sources = [source(name="a"), source(name="b")]
     made = Pipeline.from_dict(pipeline(sources=sources, window=UNSET, operators=operators))
     assert made.inputs() == {"x": ("a", "b"), "y": ("x",), "z": ("a", "x")}
