@@ -21,7 +21,6 @@ from tidegate.core.local import Epoch as Sent
 shard_counts = st.lists(st.integers(1, 5), max_size=10)
 
 
-@examples(2)
 @given(pair=pairs(), stream=st.one_of(streams(), busy_streams()), shards=shard_counts)
 def test_every_epoch_of_a_reader_is_what_the_rules_say(
     pair: Pair, stream: list[Epoch], shards: list[int]
@@ -60,6 +59,7 @@ def _without_late(epoch: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in epoch.items() if name != "late"}
 
 
+@examples(0.5)
 @given(pair=pairs(), stream=st.one_of(streams(), busy_streams()), shards=st.integers(1, 4))
 def test_the_final_table_of_a_reader_is_computed_of_the_final_table_it_reads(
     pair: Pair, stream: list[Epoch], shards: int
@@ -68,6 +68,7 @@ def test_the_final_table_of_a_reader_is_computed_of_the_final_table_it_reads(
     assert made == batch(pair, read.values())
 
 
+@examples(0.5)
 @given(data=st.data(), arrival=arrivals(), cuts_one=cuts, cuts_other=cuts)
 def test_neither_epochs_nor_shards_change_the_final_table_of_a_reader(
     data: st.DataObject, arrival: Arrival, cuts_one: list[int], cuts_other: list[int]
