@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from tidegate.core.arrays import Int64s, spans
+from tidegate.core.arrays import Bools, Int64s, spans
 from tidegate.core.frames import nulls
 from tidegate.core.rows import Rows
 
@@ -45,6 +46,22 @@ class Grouped:
         if name not in self._ordered:
             self._ordered[name] = self.events.columns[name].gather(self.row)
         return self._ordered[name]
+
+    @cached_property
+    def sign(self) -> Int64s | None:
+        """The sign of each row in group order; None: all are added."""
+        return None if self.events.sign is None else self.events.sign[self.row]
+
+    def balance(self, counted: Bools | None = None) -> Int64s:
+        """How many rows each group adds, less those that it takes back; all, or those `counted`."""
+        one = np.int64(1) if self.sign is None else self.sign
+        return self.added_up(
+            one * (np.ones(len(self.row), np.bool_) if counted is None else counted)
+        )
+
+    def added_up(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sum of a number of each row, group by group."""
+        return np.add.reduceat(numbers, self.starts) if len(self) else numbers
 
     def group_of(self, index: Int64s) -> Int64s:
         """The group in which each of the given places of `row` lies."""

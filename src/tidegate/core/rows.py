@@ -51,6 +51,36 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOn:
+    """Rows that an operator gives its readers: each reader has its own event time, and its own key.
+
+    `offset` is a hash of the identity of each row; rows that are taken back come first.
+    """
+
+    columns: pl.DataFrame
+    offset: Int64s
+    sign: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def rows(self, *, number: int, time_column: str, key_hash: Int64s) -> Rows:
+        """The rows for one reader. `number` is that of the operator, and makes the lane."""
+        return Rows(
+            event_us=self.columns[time_column].to_physical().to_numpy(),
+            lane=np.full(len(self), number << _PARTITION_BITS),
+            offset=self.offset,
+            key_hash=key_hash,
+            columns=self.columns,
+            sign=self.sign,
+        )
+
+
+_PARTITION_BITS = 32
+"""The low bits of a lane."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnedAway:
     """Rows of one input that go no further, unchanged, each with its reason."""
 

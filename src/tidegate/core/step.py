@@ -17,7 +17,7 @@ import polars as pl
 from tidegate.core.arrays import Bools, Int64s
 from tidegate.core.clock import Clock
 from tidegate.core.hashing import key_group
-from tidegate.core.rows import Rows, TurnedAway
+from tidegate.core.rows import HandedOn, Rows, TurnedAway
 from tidegate.core.segments import Segment
 from tidegate.core.stacks import Stack, Tables, compacted
 from tidegate.errors import MisplacedRow
@@ -48,6 +48,8 @@ class Settled:
     segment: Segment | Tables | None
     """All that changed; None if nothing did."""
     counts: Mapping[str, int] = field(default_factory=dict)
+    handed_on: HandedOn | None = None
+    """What readers get; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +139,8 @@ class StepResult:
     """Of each input."""
     changes: Changes
     counts: Mapping[str, int] = field(default_factory=dict)
+    handed_on: HandedOn | None = None
+    """What operators that read this one get; None if there are none."""
 
 
 def step(
@@ -166,6 +170,7 @@ def step(
             "sent": settled.sent.height,
             "retracted": settled.retracted.height,
         },
+        handed_on=settled.handed_on,
     )
 
 

@@ -57,3 +57,5 @@ class Call:
     result_type: DataType
     aggregation: Aggregation
     """As the user wrote it, with its options."""
+    takes_back: bool = False
+    """Whether rows may be taken back: `Grouped.sign` says which."""

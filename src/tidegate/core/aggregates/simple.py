@@ -22,7 +22,7 @@ from tidegate.core.grouping import (
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Rows, or the rows whose `column` is not NULL."""
+    """Rows, or the rows whose `column` is not NULL; less those that are taken back."""
 
     column: str | None = None
 
@@ -34,7 +34,10 @@ class Count:
     def lift(self, rows: Grouped) -> Part:
         """Count by the bounds of the groups."""
         if self.column is None:
-            return {"n": pl.Series(rows.sizes)}
+            return {"n": pl.Series(rows.sizes if rows.sign is None else rows.balance())}
+        if rows.sign is not None:
+            valid = rows.column(self.column).is_not_null().to_numpy()
+            return {"n": pl.Series(rows.balance(valid))}
         return {"n": pl.Series(valid_counts(rows.column(self.column), rows))}
 
     def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:

@@ -3,22 +3,26 @@
 Numbers are added in their column type as long as a bound on their size shows that nothing
 can overflow. Otherwise, which is rare, they are added as Python's integers, and a total that
 does not fit stops the pipeline, naming the key and the column.
+
+Where rows may be taken back, a sum also counts its values: without any it is NULL again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.core.aggregates.protocol import Call, Part
 from tidegate.core.aggregates.simple import Count
+from tidegate.core.arrays import Bools
 from tidegate.core.grouping import (
     Grouped,
     NameKey,
@@ -138,13 +142,107 @@ class ExactSum:
 
 
 @dataclass(frozen=True, slots=True)
+class ReversibleExactSum:
+    """An `ExactSum` from which values can be taken back.
+
+    What the rows of an epoch add up to in a window, and the sum after each epoch, must fit the
+    type; they stop the pipeline also if a row that is taken back later would make them fit.
+    """
+
+    total: ExactSum
+
+    @property
+    def column(self) -> str:
+        """The column that is summed."""
+        return self.total.column
+
+    @property
+    def parts(self) -> dict[str, pl.DataType]:
+        """The sum so far, and the number of values in it."""
+        return {**self.total.parts, **Count(self.column).parts}
+
+    def lift(self, rows: Grouped) -> Part:
+        """Sum each group, values that are taken back with their sign turned."""
+        return {**self.total.lift(self._turned(rows)), **Count(self.column).lift(rows)}
+
+    def _turned(self, rows: Grouped) -> Grouped:
+        sign = rows.events.sign
+        if sign is None:
+            return rows
+        values = rows.events.columns[self.column]
+        if self.total.scale is None:
+            values = values.cast(pl.Decimal(38, 0))  # the least long has no opposite among longs
+        turned = values.zip_with(pl.Series(sign > 0), -values)
+        events = replace(rows.events, columns=pl.DataFrame({self.column: turned}))
+        return Grouped(events=events, row=rows.row, starts=rows.starts, name_key=rows.name_key)
+
+    def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
+        """Add both."""
+        total = self.total.combine(left, right, name_key)
+        return {**total, **Count().combine(left, right, name_key)}
+
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
+        """The sum, NULL without a value."""
+        return null_where(self.total.lower(part, name_key), part["n"] == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReversibleFloatSum:
+    """A `FloatSum` from which values can be taken back.
+
+    NaN and infinities are counted, not added: the sum of the others is still there when they are
+    taken back. It is rounded as sums of floats are, and one that overflowed stays infinite.
+    """
+
+    column: str
+
+    @property
+    def parts(self) -> dict[str, pl.DataType]:
+        """The sum of finite values, the number of all values, and of those that are not finite."""
+        return {"sum": pl.Float64(), **dict.fromkeys(("n", *_ODD), pl.Int64())}
+
+    def lift(self, rows: Grouped) -> Part:
+        """Sum and count each group."""
+        column = rows.column(self.column)
+        values = column.cast(pl.Float64).fill_null(0.0).to_numpy()
+        finite = np.where(np.isfinite(values), values, 0.0)
+        with np.errstate(over="ignore"):
+            total = rows.added_up(finite if rows.sign is None else finite * rows.sign)
+        odd = {name: pl.Series(rows.balance(is_odd(values))) for name, is_odd in _ODD.items()}
+        n = rows.balance(column.is_not_null().to_numpy())
+        return {"sum": pl.Series(total, dtype=pl.Float64), "n": pl.Series(n), **odd}
+
+    def combine(self, left: Part, right: Part, name_key: NameKey) -> Part:
+        """Add all."""
+        return {name: left[name] + right[name] for name in self.parts}
+
+    def lower(self, part: Part, name_key: NameKey) -> pl.Series:
+        """The sum as if all values were added now, NULL without one."""
+        nan, up, down = (part[name].to_numpy() > 0 for name in _ODD)
+        total = np.select(
+            [nan | (up & down), up, down], [np.nan, np.inf, -np.inf], part["sum"].to_numpy()
+        )
+        return null_where(pl.Series(total), part["n"] == 0)
+
+
+_ODD: Final[Mapping[str, Callable[[npt.NDArray[np.float64]], Bools]]] = {
+    "nan": np.isnan,
+    "up": np.isposinf,
+    "down": np.isneginf,
+}
+"""Values that are not finite, by the part that counts them."""
+
+Sum: TypeAlias = FloatSum | ExactSum | ReversibleFloatSum | ReversibleExactSum
+
+
+@dataclass(frozen=True, slots=True)
 class Mean:
     """The mean: a double, or of decimals a decimal rounded half up.
 
     `precision` and `scale` are those of the decimal, None for a double.
     """
 
-    total: FloatSum | ExactSum
+    total: Sum
     precision: int | None = None
     scale: int | None = None
 
@@ -164,9 +262,10 @@ class Mean:
 
     def lower(self, part: Part, name_key: NameKey) -> pl.Series:
         """Divide."""
+        total = self.total.lower(part, name_key)
         if self.scale is None or self.precision is None:
-            return null_where(part["sum"] / part["n"], part["n"] == 0)
-        mean = _decimal_means(part["sum"], part["n"], self.scale)
+            return null_where(total / part["n"], part["n"] == 0)
+        mean = _decimal_means(total, part["n"], self.scale)
         limit = _WIDE.scaleb(Decimal(1), self.precision - self.scale)
         if too_large := np.flatnonzero(
             pc.greater_equal(pc.abs(mean), limit).fill_null(False)
@@ -176,21 +275,30 @@ class Mean:
         return pl.Series(pc.cast(mean, pa.decimal128(self.precision, self.scale)))
 
 
-def sum_of(call: Call) -> FloatSum | ExactSum:
+def sum_of(call: Call) -> Sum:
     """The sum over a column of numbers."""
     given = call.input_type
     if given is not None and given.decimal:
-        return ExactSum(call.column, digits=call.result_type.precision or 38, scale=given.scale)
-    return ExactSum(call.column) if given is not None and given.integral else FloatSum(call.column)
+        return _exact_sum(call, digits=call.result_type.precision or 38, scale=given.scale)
+    return _exact_sum(call) if given is not None and given.integral else _float_sum(call)
 
 
 def mean_of(call: Call) -> Mean:
     """A mean of integers adds doubles, as Spark does; one of decimals has all 38 digits."""
     given, result = call.input_type, call.result_type
     if given is None or not given.decimal:
-        return Mean(FloatSum(call.column))
-    total = ExactSum(call.column, digits=38, scale=given.scale)
+        return Mean(_float_sum(call))
+    total = _exact_sum(call, digits=38, scale=given.scale)
     return Mean(total, precision=result.precision, scale=result.scale)
+
+
+def _exact_sum(call: Call, *, digits: int = 0, scale: int | None = None) -> Sum:
+    total = ExactSum(call.column, digits=digits, scale=scale)
+    return ReversibleExactSum(total) if call.takes_back else total
+
+
+def _float_sum(call: Call) -> Sum:
+    return ReversibleFloatSum(call.column) if call.takes_back else FloatSum(call.column)
 
 
 def _added(left: pl.Series, right: pl.Series) -> pl.Series:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from tidegate.core.compiling import compile_window
 from tidegate.core.joins.compiling import compile_join
 from tidegate.core.step import Operator
+from tidegate.errors import ConfigError, Problem
 from tidegate.pipeline import BoundJoin, BoundWindow, DataType, Join, Window, sending_of
 from tidegate.pipeline.aggregate_lookup import spec_of
 from tidegate.pipeline.join_binding import SIDES
@@ -67,6 +68,10 @@ class OperatorSpec:
     late_channel: str
     corrects: bool = False
     """Whether it sends a row again, or takes it back: a reader must be able to do so too."""
+    hands_on: bool = False
+    """Whether other operators read it."""
+    takes_back: bool = False
+    """Whether an operator that it reads corrects itself."""
     time_columns: TimeColumns = field(default_factory=dict)
     """The columns that a reader may take for event time, the default first, and how far behind
     the watermark rows may be there."""
@@ -74,7 +79,10 @@ class OperatorSpec:
     @cached_property
     def operator(self) -> Operator[Any, Any]:
         """The operator, ready to run; `ConfigError` if its columns do not fit."""
-        return compile_operator(self.config, [each.columns for each in self.inputs])
+        columns = [each.columns for each in self.inputs]
+        return compile_operator(
+            self.config, columns, hands_on=self.hands_on, takes_back=self.takes_back
+        )
 
     @property
     def keeps_late(self) -> bool:
@@ -95,10 +103,16 @@ def operator_spec(bound: Bound, producers: Sequence[str]) -> OperatorSpec:
     return _KINDS[type(bound)].describe(bound, producers)
 
 
-def compile_operator(config: Config, columns: Sequence[Mapping[str, Any]]) -> Operator[Any, Any]:
+def compile_operator(
+    config: Config,
+    columns: Sequence[Mapping[str, Any]],
+    *,
+    hands_on: bool = False,
+    takes_back: bool = False,
+) -> Operator[Any, Any]:
     """Make the operator over inputs with these columns; `ConfigError` if they do not fit."""
     (kind,) = (each for each in _KINDS.values() if isinstance(config, each.config))
-    return kind.compile(config, *columns)
+    return kind.compile(config, *columns, hands_on=hands_on, takes_back=takes_back)
 
 
 def _window(bound: BoundWindow, producers: Sequence[str]) -> OperatorSpec:
@@ -150,6 +164,16 @@ def _join(bound: BoundJoin, _: Sequence[str]) -> OperatorSpec:
     )
 
 
+def _compile_join(
+    join: Join, left: Any, right: Any, *, hands_on: bool, takes_back: bool
+) -> Operator[Any, Any]:
+    """A join sends each row once, so what it hands on is what it sends."""
+    if takes_back:
+        expected = "a fixed window, since what it reads corrects itself"
+        raise ConfigError([Problem("", f"the join {join.id!r}", expected)])
+    return compile_join(join, left, right)
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     config: type
@@ -159,5 +183,5 @@ class _Kind:
 
 _KINDS: Final[Mapping[type, _Kind]] = {
     BoundWindow: _Kind(Window, _window, compile_window),
-    BoundJoin: _Kind(Join, _join, compile_join),
+    BoundJoin: _Kind(Join, _join, _compile_join),
 }

@@ -16,7 +16,7 @@ import polars as pl
 
 from tidegate.core.arrays import Bools, Int64s, expand, is_new, order_within
 from tidegate.core.clock import Clock
-from tidegate.core.emission import Sendings
+from tidegate.core.emission import AT_ONCE, Sendings
 from tidegate.core.frames import taken
 from tidegate.core.grouping import Grouped
 from tidegate.core.rows import Keys, Rows, TurnedAway, together
@@ -67,7 +67,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedWindow:
-    """The operator. Tumbling is the case `hop_us == width_us`."""
+    """The operator. Tumbling is the case `hop_us == width_us`.
+
+    Where rows are taken back, state counts those of each window. A window without any is not out,
+    and is held for its revision, which counts on if the window gets rows again.
+    """
 
     plan: WindowPlan
     width_us: int
@@ -81,6 +85,7 @@ class FixedWindow:
             "key_hash": pl.Int64(),
             **self.plan.key_schema,
             **dict.fromkeys(("start_us", "forget_us"), pl.Int64()),
+            **({"rows": pl.Int64()} if self.plan.takes_back else {}),
             **self.plan.aggregates.schema,
             "due_us": pl.Int64(),
             "revision": pl.Int64(),
@@ -139,7 +144,7 @@ class FixedWindow:
             starts=starts,
             name_key=lambda nth: self._name_key(windows, nth),
         )
-        return self._touched(held, windows, self.plan.aggregates.lift(grouped), clock)
+        return self._touched(held, windows, grouped, clock)
 
     def _window_order(self, key: Int64s, judged: Judged) -> Int64s:
         """By key, window, event time and position; a tumbling window is in order of time anyway."""
@@ -149,52 +154,64 @@ class FixedWindow:
         by_time = order_within(judged.start_us, event_us)
         return by_time[np.argsort(key[by_time], kind="stable")]
 
-    def _touched(
-        self, held: Stack, windows: _Windows, lifted: pl.DataFrame, clock: Clock
-    ) -> Touched:
+    def _touched(self, held: Stack, windows: _Windows, grouped: Grouped, clock: Clock) -> Touched:
         found = held.find(windows.units)
         nth, rows = found.unit, found.rows()
         if rows is None:
             rows = pl.DataFrame(schema=self.schema)
         before = Sendings.read(rows, clock)
+        lifted = self.plan.aggregates.lift(grouped)
         owner = np.concatenate([nth, np.arange(len(windows))])
         pieces = pl.concat([rows.select(lifted.columns), lifted])
         partials = self.plan.aggregates.reduce(
             pieces, owner, lambda window: self._name_key(windows, window)
         )
-        replaced = before.id_out & self.plan.emission.changelog
-        none = np.zeros(len(windows), np.bool_)
-        last_revision, id_out = np.full(len(windows), -1), none.copy()
-        last_revision[nth], id_out[nth] = before.last_revision(clock), before.id_out
+        left = _Left.of(rows, nth, grouped) if self.plan.takes_back else _Left.all_of(rows, grouped)
+        id_out = before.id_out & ~left.was_empty
+        gone = id_out & left.empty[nth]
+        replaced = id_out & ~gone & self.plan.emission.changelog
+        last_revision, still_out = np.full(len(windows), -1), np.zeros(len(windows), np.bool_)
+        last_revision[nth], still_out[nth] = before.last_revision(clock), id_out & ~gone
         close_us = windows.start_us + self.width_us
+        readers_have = before.out(clock) & ~left.was_empty
         return Touched(
             units=windows.units,
             found=found,
             unit_time="start_us",
-            rows=self._rows(windows, close_us, partials),
+            rows=self._rows(windows, close_us, left, partials),
             unit=windows.key,
             close_us=close_us,
-            changed=~none,
-            sealed=none,
-            due_us=np.zeros(len(windows), np.int64),
-            revision=np.zeros(len(windows), np.int64),
-            out=none,
+            changed=~left.empty,
+            sealed=np.zeros(len(windows), np.bool_),
+            due_us=np.full(len(windows), AT_ONCE),
+            revision=last_revision,
+            out=left.empty,
             last_revision=last_revision,
-            id_out=id_out,
-            superseded=rows.clear(),
-            superseded_unit=np.empty(0, np.int64),
+            id_out=still_out,
+            superseded=rows.filter(pl.Series(gone)) if self.plan.takes_back else rows.clear(),
+            superseded_unit=windows.key[nth[gone]],
             replaced=rows.filter(pl.Series(replaced)),
             replaced_unit=windows.key[nth[replaced]],
             kept=rows.clear(),
             kept_unit=np.empty(0, np.int64),
+            taken_back=rows.filter(pl.Series(readers_have)) if self.plan.hands_on else None,
         )
 
-    def _rows(self, windows: _Windows, close_us: Int64s, partials: pl.DataFrame) -> pl.DataFrame:
+    def _rows(
+        self, windows: _Windows, close_us: Int64s, left: _Left, partials: pl.DataFrame
+    ) -> pl.DataFrame:
         """The windows as rows of state, without the columns about sending."""
         units = windows.units
-        times = {"start_us": windows.start_us, "forget_us": self.plan.lateness.forget_us(close_us)}
+        system = {"start_us": windows.start_us, "forget_us": self.plan.lateness.forget_us(close_us)}
+        if self.plan.takes_back:
+            system["rows"] = left.count
         return pl.concat(
-            [pl.DataFrame({"key_hash": units.key_hash}), units.keys, pl.DataFrame(times), partials],
+            [
+                pl.DataFrame({"key_hash": units.key_hash}),
+                units.keys,
+                pl.DataFrame(system),
+                partials,
+            ],
             how="horizontal",
         )
 
@@ -239,3 +256,28 @@ class _Windows:
 
     def __len__(self) -> int:
         return len(self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Left:
+    """How many rows the touched windows have, and which of those held had none before."""
+
+    count: Int64s
+    empty: Bools
+    was_empty: Bools
+
+    @staticmethod
+    def of(rows: pl.DataFrame, nth: Int64s, grouped: Grouped) -> _Left:
+        """Add what the groups add to what is held in `rows`, each of the window `nth`."""
+        held = rows["rows"].to_numpy()
+        count = grouped.balance()
+        count[nth] += held
+        if (count < 0).any():
+            raise ValueError("more rows were taken back than had entered a window")
+        return _Left(count=count, empty=count == 0, was_empty=held == 0)
+
+    @staticmethod
+    def all_of(rows: pl.DataFrame, grouped: Grouped) -> _Left:
+        """Where no row is ever taken back, no window is empty."""
+        none = np.zeros(len(grouped), np.bool_)
+        return _Left(count=grouped.sizes, empty=none, was_empty=np.zeros(rows.height, np.bool_))

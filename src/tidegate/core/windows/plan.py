@@ -126,9 +126,15 @@ class WindowPlan:
     aggregates: Aggregates
     lateness: Lateness
     emission: Emission
+    hands_on: bool = False
+    """Whether other operators read this one."""
+    takes_back: bool = False
+    """Whether rows may be taken back; the aggregates are made for it then."""
 
     def keys_of(self, events: Rows) -> Keys:
         """The distinct keys of the rows, and the key of each row."""
+        if events.sign is not None and not self.takes_back:
+            raise TypeError("rows with a sign, in a window that was compiled without takes_back")
         columns = [self._key_column(events, name) for name in self.keys]
         if not columns:
             columns = [nulls(len(events), pl.Boolean()).alias(KEY_PREFIX)]

@@ -186,6 +186,7 @@ class SessionWindow:
         """The sessions with what was sent of the pieces they were made of."""
         rows = taken(judged.held.rows, pieces.held)
         before = Sendings.read(rows, clock)
+        out = before.out(clock)
         of_held = pieces.session_of_held
         changed = pieces.changed(len(folded))
         same_id = judged.held.first_us[pieces.held] == folded.first_us[of_held]
@@ -204,7 +205,7 @@ class SessionWindow:
             sealed=folded.sealed,
             due_us=_spread(before.due_us, of_held, len(folded)),
             revision=_spread(before.revision, of_held, len(folded)),
-            out=_spread(before.out(clock), of_held, len(folded)),
+            out=_spread(out, of_held, len(folded)),
             last_revision=_highest_of(before.last_revision(clock), of_held, len(folded)),
             id_out=_spread(before.id_out[same_id], of_held[same_id], len(folded)),
             superseded=rows.filter(pl.Series(gone)),
@@ -213,6 +214,9 @@ class SessionWindow:
             replaced_unit=key_of_held[replaced],
             kept=judged.held.rows[stays],
             kept_unit=judged.held.key[stays],
+            taken_back=rows.filter(pl.Series(out & changed[of_held]))
+            if self.plan.hands_on
+            else None,
         )
 
     def _rows(self, judged: Judged, folded: Folded, pieces: _Pieces) -> pl.DataFrame:

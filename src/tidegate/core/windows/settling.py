@@ -19,6 +19,8 @@ from tidegate.core.arrays import Bools, Int64s, stable_argsort
 from tidegate.core.clock import Clock
 from tidegate.core.emission import AT_ONCE, Emission
 from tidegate.core.frames import unused_name
+from tidegate.core.hashing import continue_with_long
+from tidegate.core.rows import HandedOn
 from tidegate.core.segments import Segment, Units
 from tidegate.core.stacks import Found, Stack
 from tidegate.core.step import Chosen, Readable, Settled
@@ -78,6 +80,8 @@ class Touched:
     kept: pl.DataFrame
     """Held rows of touched units that nothing can change any more."""
     kept_unit: Int64s
+    taken_back: pl.DataFrame | None = None
+    """Held rows that are out and whose windows changed; None if there are no readers."""
 
 
 def settle(kind: WindowKind, held: Stack, touched: Touched, clock: Clock) -> Settled:
@@ -92,6 +96,7 @@ def settle(kind: WindowKind, held: Stack, touched: Touched, clock: Clock) -> Set
         sent=_changes(kind, touched, now, send) if emission.changelog else kind.show(sent),
         retracted=kind.identify(gone.clear() if emission.changelog else gone),
         segment=_remembered(decided, touched, clock),
+        handed_on=_handed_on(kind, touched.taken_back, sent),
     )
 
 
@@ -152,6 +157,29 @@ def _changes(kind: WindowKind, touched: Touched, now: pl.DataFrame, send: Bools)
     return pl.concat(parts)[stable_argsort(unit)]
 
 
+def _handed_on(
+    kind: WindowKind, taken_back: pl.DataFrame | None, sent: pl.DataFrame
+) -> HandedOn | None:
+    """The difference between what readers have and the rows that are out now.
+
+    A row that is out is taken back in the epoch in which its window first changes, even if the
+    row that replaces it is sent later; so nothing is taken back twice.
+    """
+    if taken_back is None:
+        return None
+    rows = pl.concat([taken_back.select(sent.columns), sent])
+    shown = kind.show(rows).drop("revision")
+    after_end = shown.get_column_index("window_end") + 1
+    window_time = shown["window_end"].dt.offset_by("-1us").alias("window_time")
+    start_us = shown["window_start"].to_physical().to_numpy()
+    sign = np.repeat([-1, 1], [taken_back.height, sent.height])
+    return HandedOn(
+        columns=shown.insert_column(after_end, window_time),
+        offset=continue_with_long(rows["key_hash"].to_numpy(), start_us),
+        sign=sign if taken_back.height else None,
+    )
+
+
 _SHOWN = ("sealed", "due_us", "forget_us", "id_out")
 """What is shown of a window beside what a user would be sent."""
 
@@ -188,6 +216,8 @@ class WindowState:
         An aggregate that is called as that is has underscores before its name.
         """
         rows = held.rows_where([chosen(segment) for segment in held.segments])
+        if rows is not None and self.kind.plan.takes_back:
+            rows = rows.filter(pl.col("rows") > 0)
         if rows is None or rows.is_empty():
             return None
         shown, keys = self.kind.show(rows), list(self.kind.plan.keys)
