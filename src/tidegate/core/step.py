@@ -50,6 +50,10 @@ class Settled:
     counts: Mapping[str, int] = field(default_factory=dict)
     handed_on: HandedOn | None = None
     """What readers get; None if there are none."""
+    passed: Rows | None = None
+    """The rows behind `sent`, where an operator hands rows on as they came."""
+    outlives_flush: bool = False
+    """Whether a flush, which forgets everything held, leaves this state as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +145,8 @@ class StepResult:
     counts: Mapping[str, int] = field(default_factory=dict)
     handed_on: HandedOn | None = None
     """What operators that read this one get; None if there are none."""
+    passed: Rows | None = None
+    """The rows behind `sent`, of an operator that hands rows on as they came."""
 
 
 def step(
@@ -163,7 +169,8 @@ def step(
         sent=settled.sent,
         retracted=settled.retracted,
         late=judged.late,
-        changes=_changes(held, settled.segment, clock),
+        changes=_changes(held, settled, clock),
+        passed=settled.passed,
         counts={
             **judged.counts,
             **settled.counts,
@@ -174,13 +181,14 @@ def step(
     )
 
 
-def _changes(held: Stack[Any], segment: Segment | Tables | None, clock: Clock) -> Changes:
+def _changes(held: Stack[Any], settled: Settled, clock: Clock) -> Changes:
     """The new segment, merged with its neighbours where sizes ask for it.
 
-    Segments that are forgotten as a whole go; a flush forgets all.
+    Segments that are forgotten as a whole go; a flush forgets all, but for an operator's own rule.
     """
-    if clock.flush:
+    if clock.flush and not settled.outlives_flush:
         return Changes(segment=None, keeps=())
+    segment = settled.segment
     top, replaces = segment, 0
     if segment is not None and len(segment):
         top, replaces = compacted(held, segment, watermark_us=clock.after_us)
