@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -42,3 +43,29 @@ def topic(kafka_server: KafkaServer) -> Iterator[str]:
     name = kafka_server.new_topic()
     yield name
     kafka_server.delete_topic(name)
+
+
+_LAST_LINES = 60
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the broker of a failed test said last, and what its threads do."""
+    report = yield
+    broker = getattr(item, "funcargs", {}).get("kafka_server")
+    if report.failed and isinstance(broker, KafkaServer) and broker.running:
+        report.sections.append(("broker", "\n".join(broker.log().splitlines()[-_LAST_LINES:])))
+        report.sections.append(("threads of the broker", _threads_of(broker)))
+    return report
+
+
+def _threads_of(broker: KafkaServer) -> str:
+    try:
+        command = ["jstack", str(broker.pid)]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"not known: {error}"
