@@ -5,6 +5,7 @@ slices, frames -> map tasks -> repartitionById(shards) -> step tasks -> one repo
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
@@ -140,7 +141,7 @@ class SparkExecutor:
         step, attempt = orders.step, uuid.uuid4().hex
         parts = {"orders": (pa.py_buffer(packed), 0)}
         staged = self.context.depot.stage(step.token, step.epoch, attempt, parts)
-        return pickle.dumps(Elsewhere(staged["orders"]))
+        return pickle.dumps(Elsewhere(staged["orders"], hashlib.sha256(packed).hexdigest()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

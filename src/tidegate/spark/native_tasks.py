@@ -5,6 +5,7 @@ settings of the job -> [Orders] -> map_slices | step_shard
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Elsewhere(msgspec.Struct, frozen=True):
     """Orders that are too large for a setting: they are in the store, under this name."""
 
     part: Part
+    sha256: str
+    """Of the bytes: a store may be written by others, and a CRC-32 can be forged."""
 
 
 def map_slices(
@@ -60,7 +63,10 @@ def read_orders(orders: bytes, depot: Depot) -> Orders:
     """Unpack orders, once for all tasks that a worker runs of an epoch."""
     found = _unpacked(orders)
     if isinstance(found, Elsewhere):
-        found = _unpacked(depot.fetch(found.part).to_pybytes())
+        data = depot.fetch(found.part).to_pybytes()
+        if hashlib.sha256(data).hexdigest() != found.sha256:
+            raise InconsistentEpoch("the orders in the store are not those of the driver")
+        found = _unpacked(data)
     if not isinstance(found, Orders):
         raise InconsistentEpoch("the store has something else than orders under their name")
     return found
@@ -68,5 +74,7 @@ def read_orders(orders: bytes, depot: Depot) -> Orders:
 
 @lru_cache(maxsize=4)
 def _unpacked(data: bytes) -> Orders | Elsewhere:
-    found: Orders | Elsewhere = pickle.loads(data)  # the driver signed it, or its checksum
+    found: Orders | Elsewhere = pickle.loads(
+        data
+    )  # signed by our own driver, or of the digest that it signed
     return found

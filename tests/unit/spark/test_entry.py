@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import inspect
 import pickle
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tidegate import errors
 from tidegate.errors import (
     AggregateOverflow,
     ConfigError,
+    InconsistentEpoch,
     LostLease,
     PlanChanged,
     Problem,
@@ -204,5 +206,9 @@ def test_large_orders_are_read_from_the_store() -> None:
     parts["1-1-a-orders"] = pickle.dumps(orders)
     part = Part(name="1-1-a-orders", bytes=len(parts["1-1-a-orders"]), checksum=0)
     depot: Any = InMemory()
-    assert read_orders(pickle.dumps(Elsewhere(part)), depot) == orders
+    digest = hashlib.sha256(parts[part.name]).hexdigest()
+    assert read_orders(pickle.dumps(Elsewhere(part, digest)), depot) == orders
+    parts[part.name] = pickle.dumps("forged")
+    with pytest.raises(InconsistentEpoch, match="are not those of the driver"):
+        read_orders(pickle.dumps(Elsewhere(part, digest)), depot)
     assert read_orders(pickle.dumps(orders), depot) == orders
