@@ -23,7 +23,7 @@ logger = logging.getLogger("tidegate")
 
 
 class Listener(Protocol):
-    """Follows a run: it is called when the run starts, behind each commit, and at the end.
+    """Follows a run: it is called when the run starts, after each commit, and at the end.
 
     The calls come one after the other, in the thread of the run, which waits for each: a slow
     listener delays the next epoch, so hand long work to a thread of your own. What a listener

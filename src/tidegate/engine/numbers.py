@@ -23,7 +23,7 @@ Unit = (
     | Literal["bytes", "seconds", "us", "us since 1970", "true or false"]
 )
 Kind = Literal["counter", "gauge"]
-"""A counter adds up over a run; a gauge is as it is behind the last epoch."""
+"""A counter adds up over a run; a gauge is as it is after the last epoch."""
 Place = Literal["live", "line", "summary", "notebook", "status", "result", "epochs"]
 """The table of a terminal, the line of an epoch, the line of the whole run, the line below a cell;
 `RunStatus` and `RunResult` as values, and the table of epochs of the latter."""
@@ -271,7 +271,7 @@ NUMBERS: Final = (
     Number(
         name="watermark_us",
         unit="us since 1970",
-        help="Watermark of the pipeline, behind the last epoch.",
+        help="Watermark of the pipeline, after the last epoch.",
         field=("watermark_us",),
         title="watermark",
         on=("line", "notebook", "status", "result", "epochs"),
@@ -289,7 +289,7 @@ NUMBERS: Final = (
     Number(
         name="source_watermark_us",
         unit="us since 1970",
-        help="Watermark of a source, or of a partition of one, behind the last epoch.",
+        help="Watermark of a source, or of a partition of one, after the last epoch.",
         field=("sources", "{}", "watermark_us"),
         label="source",
         title="watermark",

@@ -410,3 +410,12 @@ def test_a_clock_that_is_set_makes_no_source_idle(
     run.stop()
     assert run.await_end(LONG_S).watermark_us == 3_000_000
     assert home.counted() == []
+
+
+def test_orders_that_are_too_large_for_a_setting_go_by_the_store(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.spark.executor._LARGE_ORDERS", 1)
+    rows = home.memory(clicks(("ann", 1), ("ann", 2), ("bob", 3)))
+    home.run(home.pipeline(rows, window=sessions(), watermark=lasts(60)), on_end="flush")
+    assert home.counted() == [("ann", 1, 2), ("bob", 3, 1)]
